@@ -1,0 +1,1 @@
+"""Samples in and out: sources, decoding, rendered scenes."""

@@ -1,0 +1,1 @@
+"""Encoders and embedders, extraction and its cache."""

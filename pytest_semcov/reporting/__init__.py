@@ -1,0 +1,1 @@
+"""Records of verdicts, and what is made of them."""

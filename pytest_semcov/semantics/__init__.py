@@ -1,0 +1,1 @@
+"""Semantics: descriptors, labelling, importance."""

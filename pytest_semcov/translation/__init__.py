@@ -1,0 +1,1 @@
+"""Translators and augmentation with provenance."""
