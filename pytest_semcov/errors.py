@@ -73,6 +73,42 @@ class ModelError(SemcovError, ValueError):
     """A model cannot be loaded or misbehaves; the message names spec, file and remedy."""
 
 
+class UnknownSemanticError(SemcovError, ValueError):
+    """An encoder's card does not cover a semantic, so it must not label it; verdicts become INCONCLUSIVE.
+
+    Parameters
+    ----------
+    semantic
+        The semantic's name.
+    encoder
+        The encoder's name.
+    reason
+        What the card lacks.
+    remedy
+        What the user can do.
+    """
+
+    def __init__(
+        self,
+        semantic: str,
+        encoder: str,
+        reason: str,
+        remedy: str = (
+            "choose an encoder with an open vocabulary "
+            "(semcov_encoder = open_clip:ViT-B-32/laion2b_s34b_b79k) or give labels from metadata"
+        ),
+    ) -> None:
+        super().__init__(f"the encoder {encoder} cannot label {semantic!r}: {reason}; {remedy}")
+        self.semantic = semantic
+        self.encoder = encoder
+        self.reason = reason
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling between processes."""
+        return (type(self), (self.semantic, self.encoder, self.reason, self.remedy))
+
+
 class MissingDependencyError(SemcovError, ImportError):
     """An optional library is not installed; the message names the pip command."""
 
