@@ -1,0 +1,210 @@
+"""What the gates for coverage and labels are handed: plain figures, no arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from pytest_semcov.gates.verdict import Plain, plain
+
+SMALLEST_KNOWN = 10
+"""With fewer images the importance of a category is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryImportance:
+    """How far a category's images stand apart in the embedder's space.
+
+    Parameters
+    ----------
+    semantic, category
+        Which category.
+    count
+        Images of the category.
+    recall
+        Cluster recall in [0, 1]: largest share of the category's images in one k-means cluster, mean over
+        the k-means seeds.
+    recall_range
+        Smallest and largest over the seeds.
+    expected
+        Mean cluster recall of random subsets of the same size.
+    p_value
+        Share of random subsets with at least this recall, (b + 1) / (m + 1).
+    adjusted_p
+        The p-value after Holm's correction over the family that was tested.
+    separability
+        Cross-validated AUC in [0, 1] of a linear classifier of this category against the others.
+    embedder
+        Name of the embedder.
+
+    All figures are ``None`` where they are unknown (fewer than ten images).
+    """
+
+    semantic: str
+    category: str
+    count: int
+    recall: float | None = None
+    recall_range: tuple[float, float] | None = None
+    expected: float | None = None
+    p_value: float | None = None
+    adjusted_p: float | None = None
+    separability: float | None = None
+    embedder: str = ""
+
+    @property
+    def lift(self) -> float | None:
+        """Recall over the recall expected of random subsets of the same size."""
+        if self.recall is None or not self.expected:
+            return None
+        return self.recall / self.expected
+
+    def is_important(self, *, min_lift: float, max_p: float) -> bool | None:
+        """Return whether lift and adjusted p-value reach their bars; ``None`` if unknown."""
+        if self.lift is None or self.adjusted_p is None:
+            return None
+        return self.lift >= min_lift and self.adjusted_p <= max_p
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return plain Python, the lift included."""
+        return {**{key: plain(value) for key, value in asdict(self).items()}, "lift": plain(self.lift)}
+
+    def __str__(self) -> str:
+        if self.recall is None:
+            return f"importance unknown ({self.count} images, need {SMALLEST_KNOWN})"
+        text = (
+            f"cluster recall {self.recall:.2f}, lift {_number(self.lift)} over random subsets of "
+            f"{self.count}, p {_p(self.p_value)}"
+        )
+        if self.adjusted_p is not None and self.adjusted_p != self.p_value:
+            text += f" (adjusted {_p(self.adjusted_p)})"
+        if self.separability is not None:
+            text += f"; linear separability (AUC) {self.separability:.2f}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class LabelError:
+    """How often a labeller was right about one category, counted where the truth was known.
+
+    Parameters
+    ----------
+    recall
+        (k, n): of n images of the category that got a certain label, k got this one.
+    specificity
+        (k, n): of n images of other categories that got a certain label, k did not get this one.
+    source
+        Where it was counted, e.g. ``"240 reference labels"``; shown in verdicts.
+    """
+
+    recall: tuple[int, int]
+    specificity: tuple[int, int]
+    source: str = ""
+
+    def __str__(self) -> str:
+        (hits, own), (rejections, others) = self.recall, self.specificity
+        where = f", counted on {self.source}" if self.source else ""
+        return f"recall {hits}/{own}, specificity {rejections}/{others}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An image that may belong to a category though it is not labelled so.
+
+    Parameters
+    ----------
+    id
+        Sample id (a path for files).
+    value
+        How near it is; smaller is nearer.
+    measure
+        What ``value`` is, e.g. ``"similarity missing"`` or ``"distance"``.
+    uncertain
+        Whether the image has no certain label.
+    """
+
+    id: str
+    value: float
+    measure: str
+    uncertain: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.measure} {self.value:.3g}{', uncertain' if self.uncertain else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticEvidence:
+    """What is known of one semantic in one data set.
+
+    Parameters
+    ----------
+    semantic
+        Its name; for a combination ``"day_night × clear_rain"``.
+    counts
+        Real images per category by certain label; every category is a key, with 0 where there is none.
+    uncertain
+        Real images without a certain label.
+    possible
+        Category → how many of the uncertain images could belong to it; ``None`` = all of them.
+    synthetic
+        Accepted synthetic images per category.
+    groups
+        Distinct groups per category, real and synthetic; ``None`` where groups are not known.
+    label_source
+        Where the labels come from, for people.
+    estimated
+        Whether a model made the labels.
+    label_error
+        Category → known errors of the labeller.
+    importance
+        Category → its importance.
+    candidates
+        Category → nearest images that are not labelled so.
+    provenance
+        What replays the figures (model fingerprints, seed, ...).
+    problem
+        Why the semantic could not be labelled at all; then everything else is empty.
+    """
+
+    semantic: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    uncertain: int = 0
+    possible: Mapping[str, int] | None = None
+    synthetic: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, int] | None = None
+    label_source: str = "labels as given"
+    estimated: bool = False
+    label_error: Mapping[str, LabelError] = field(default_factory=dict)
+    importance: Mapping[str, CategoryImportance] = field(default_factory=dict)
+    candidates: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
+    provenance: Mapping[str, object] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def real(self) -> int:
+        """All real images, uncertain ones included."""
+        return sum(self.counts.values()) + self.uncertain
+
+    @property
+    def images(self) -> int:
+        """All images, synthetic ones included."""
+        return self.real + sum(self.synthetic.values())
+
+
+def text_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as aligned text: first column to the left, others to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2g}"
+
+
+def _p(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2g}"
