@@ -13,23 +13,6 @@ from pytest_semcov.errors import ArgumentError
 _WALK = 17
 
 
-def proportion_interval(successes: int, trials: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Return the exact (Clopper-Pearson) interval of a proportion; (0, 1) without trials.
-
-    Raises
-    ------
-    ArgumentError
-        Unless 0 ≤ successes ≤ trials.
-    """
-    _check_counts(successes, trials, "successes", "trials")
-    if trials == 0:
-        return 0.0, 1.0
-    from scipy.stats import binomtest
-
-    interval = binomtest(successes, trials).proportion_ci(confidence_level=level, method="exact")
-    return float(interval.low), float(interval.high)
-
-
 def corrected_count(
     labelled: int,
     images: int,
