@@ -1,0 +1,325 @@
+"""Assertions on data sets: measure, record, raise.
+
+Each returns its :class:`~pytest_semcov.gates.verdict.Verdict` when it passes.
+They work inside and outside pytest: inside, the plugin supplies the active
+workbench; outside, pass ``workbench=`` (default: a workbench with default
+settings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_semcov.active import ACTIVE
+from pytest_semcov.errors import VerdictFailed, VerdictInconclusive
+from pytest_semcov.gates.verdict import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from pytest_semcov.data.samples import Dataset
+    from pytest_semcov.embedding.protocols import Embeddings
+    from pytest_semcov.semantics.descriptors import Descriptor
+    from pytest_semcov.workbench import Workbench
+
+
+def assert_semantic_covered(
+    dataset: Dataset,
+    semantic: str | Descriptor,
+    *,
+    labels: object = None,
+    embeddings: Embeddings | None = None,
+    reference_labels: Mapping[str, str] | None = None,
+    min_count: int | None = None,
+    min_share: float | None = None,
+    min_groups: int | None = None,
+    workbench: Workbench | None = None,
+) -> Verdict:
+    """Assert that no category of a semantic is under-represented in a data set.
+
+    Parameters
+    ----------
+    dataset
+        The images; accepted synthetic samples count towards coverage and are shown apart.
+    semantic
+        Name of a semantic (``"day_night"``) or a descriptor.
+    labels
+        Known labels: a metadata column's name, a mapping id → category, a callable on a sample, or
+        :class:`Labels`. Default: the setting ``labels`` for this semantic, else the encoder's labels.
+    embeddings
+        Embeddings of the data set if they are at hand; default: by the workbench's embedder. They serve
+        the importance shown beside the verdict.
+    reference_labels
+        True categories of some images by id; the encoder's error on them corrects its counts.
+    min_count, min_share, min_groups
+        Bars in place of the settings': images, share of an equal share (0.25 = a quarter of 1/K), groups.
+    workbench
+        Default: the running test's.
+
+    Returns
+    -------
+    Verdict
+        Of kind ``"coverage"``, outcome PASS.
+
+    Raises
+    ------
+    VerdictFailed
+        If a category is under-represented (an empty one is).
+    VerdictInconclusive
+        If label error, uncertain labels or an encoder that does not know the semantic leave it open.
+    """
+    __tracebackhide__ = True
+    bench = _bench(workbench).with_settings(min_count=min_count, min_share=min_share, min_groups=min_groups)
+    verdict = bench.coverage(
+        dataset, semantic, labels=labels, embeddings=embeddings, reference_labels=reference_labels
+    )
+    return conclude(verdict)
+
+
+def assert_no_uncovered_semantics(
+    dataset: Dataset,
+    semantics: Sequence[str | Descriptor] | None = None,
+    *,
+    labels: Mapping[str, object] | None = None,
+    embeddings: Embeddings | Sequence[Embeddings] | None = None,
+    absent: str = "note",
+    min_count: int | None = None,
+    min_share: float | None = None,
+    min_lift: float | None = None,
+    max_p: float | None = None,
+    workbench: Workbench | None = None,
+) -> Verdict:
+    """Assert that no category of many semantics is both under-represented and important to the model.
+
+    Parameters
+    ----------
+    dataset
+        The images.
+    semantics
+        Names or descriptors; default: the whole catalogue and the descriptors added to it.
+    labels
+        Semantic → known labels (see :func:`assert_semantic_covered`).
+    embeddings
+        Embeddings of the data set if they are at hand; of several embedders: ranks are aggregated.
+    absent
+        What a category without any image is: ``"note"`` or ``"fail"``.
+    min_count, min_share, min_lift, max_p
+        Bars in place of the settings'.
+    workbench
+        Default: the running test's.
+
+    Returns
+    -------
+    Verdict
+        Of kind ``"scan"``, outcome PASS.
+
+    Raises
+    ------
+    VerdictFailed
+        If a category is under-represented and important.
+    VerdictInconclusive
+        If that cannot be told.
+    """
+    __tracebackhide__ = True
+    bench = _bench(workbench).with_settings(
+        min_count=min_count, min_share=min_share, min_lift=min_lift, max_p=max_p
+    )
+    return conclude(bench.scan(dataset, semantics, labels=labels, embeddings=embeddings, absent=absent))
+
+
+def assert_combinations_covered(
+    dataset: Dataset,
+    semantics: Sequence[str | Descriptor],
+    *,
+    strength: int = 2,
+    labels: Mapping[str, object] | None = None,
+    min_count: int | None = None,
+    workbench: Workbench | None = None,
+) -> Verdict:
+    """Assert that every combination of categories (night × rain) has enough images.
+
+    Parameters
+    ----------
+    dataset
+        The images.
+    semantics
+        Two or more semantics.
+    strength
+        How many semantics are combined at a time (t-way), 2 to the number of semantics.
+    labels
+        Semantic → known labels (see :func:`assert_semantic_covered`).
+    min_count
+        Images per combination, in place of the setting.
+    workbench
+        Default: the running test's.
+
+    Returns
+    -------
+    Verdict
+        Of kind ``"combinations"``, outcome PASS.
+
+    Raises
+    ------
+    VerdictFailed
+        If a combination has too few images.
+    VerdictInconclusive
+        If uncertain labels leave it open.
+    """
+    __tracebackhide__ = True
+    bench = _bench(workbench).with_settings(min_count=min_count)
+    return conclude(bench.combinations(dataset, semantics, strength=strength, labels=labels))
+
+
+def assert_synthetic_sufficient(
+    synthetic: object,
+    *,
+    real: object = None,
+    semantic: str | Descriptor | None = None,
+    uncovered: str | None = None,
+    covered: str | None = None,
+    real_uncovered: object = None,
+    real_covered: object = None,
+    sources: object = None,
+    labels: object = None,
+    failed: int = 0,
+    protocol: str | None = None,
+    min_gap_closed: float | None = None,
+    min_completeness_gain: float | None = None,
+    workbench: Workbench | None = None,
+) -> Verdict:
+    """Assert that synthetic images may stand in for the real images of an uncovered category.
+
+    Parameters
+    ----------
+    synthetic
+        The synthetic images: a data set, or embeddings (:class:`Embeddings` or an ``(n, d)`` array, used
+        as given).
+    real, semantic, uncovered, covered
+        A real data set, the semantic, its uncovered category, and the covered one (default: all others).
+    real_uncovered, real_covered
+        Instead of ``real``: real images of the uncovered and of the covered category, as data sets or
+        embeddings.
+    sources
+        Data set or embeddings of the images that the synthetic ones were made from, row by row; default:
+        found by their provenance.
+    labels
+        Known labels of ``real`` (see :func:`assert_semantic_covered`).
+    failed
+        How many translations failed before; they are shown and counted.
+    protocol, min_gap_closed, min_completeness_gain
+        In place of the settings'.
+    workbench
+        Default: the running test's.
+
+    Returns
+    -------
+    Verdict
+        Of kind ``"sufficiency"``, outcome PASS.
+
+    Raises
+    ------
+    VerdictFailed
+        If a criterion fails; the message names it.
+    VerdictInconclusive
+        If there are too few images, or the embedder does not see the difference between the categories.
+    ArgumentError
+        If arguments are missing or do not go together.
+    """
+    __tracebackhide__ = True
+    bench = _bench(workbench).with_settings(
+        protocol=protocol, min_gap_closed=min_gap_closed, min_completeness_gain=min_completeness_gain
+    )
+    verdict = bench.sufficiency(
+        synthetic,
+        real=real,
+        semantic=semantic,
+        uncovered=uncovered,
+        covered=covered,
+        real_uncovered=real_uncovered,
+        real_covered=real_covered,
+        sources=sources,
+        labels=labels,
+        failed=failed,
+    )
+    return conclude(verdict)
+
+
+def assert_labels_reliable(
+    dataset: Dataset,
+    semantic: str | Descriptor,
+    *,
+    reference: object,
+    labels: object = None,
+    workbench: Workbench | None = None,
+    **bars: Any,
+) -> Verdict:
+    """Assert that a semantic's labels can be relied on.
+
+    Parameters
+    ----------
+    dataset
+        The images.
+    semantic
+        Name of a semantic, or a descriptor.
+    reference
+        True categories: a metadata column's name, or a mapping id → category that may cover a part.
+    labels
+        The labels to judge; default: the encoder's.
+    workbench
+        Default: the running test's.
+    **bars
+        Bars of :func:`~pytest_semcov.gates.labels.label_reliability_verdict`: ``min_precision``,
+        ``min_recall``, ``min_agreement``, ``max_uncertain``.
+
+    Returns
+    -------
+    Verdict
+        Of kind ``"labels"``, outcome PASS.
+
+    Raises
+    ------
+    VerdictFailed
+        If precision, recall, paraphrase agreement or the share of uncertain labels misses its bar.
+    VerdictInconclusive
+        If there are too few reference labels to tell.
+    """
+    __tracebackhide__ = True
+    bench = _bench(workbench)
+    return conclude(bench.reliability(dataset, semantic, reference=reference, labels=labels, **bars))
+
+
+def conclude(verdict: Verdict) -> Verdict:
+    """Record a verdict with the running test, then return it or raise.
+
+    Raises
+    ------
+    VerdictFailed
+        If the outcome is FAIL.
+    VerdictInconclusive
+        If it is INCONCLUSIVE and the running test's ``inconclusive`` is ``"fail"``; with ``"skip"`` or
+        ``"xfail"`` the test is skipped or marked as expected failure instead.
+    """
+    __tracebackhide__ = True
+    active = ACTIVE.get()
+    if active is not None:
+        active.record(verdict.to_dict())
+    if verdict.outcome is Outcome.PASS:
+        return verdict
+    if verdict.outcome is Outcome.FAIL:
+        raise VerdictFailed(str(verdict), verdict)
+    if active is not None and active.inconclusive != "fail":
+        import pytest
+
+        show = pytest.skip if active.inconclusive == "skip" else pytest.xfail
+        show(str(verdict))
+    raise VerdictInconclusive(str(verdict), verdict)
+
+
+def _bench(workbench: Workbench | None) -> Workbench:
+    if workbench is not None:
+        return workbench
+    active = ACTIVE.get()
+    if active is not None:
+        return active.workbench()
+    from pytest_semcov.workbench import Workbench
+
+    return Workbench()

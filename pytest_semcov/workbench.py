@@ -1,0 +1,306 @@
+"""The workbench: settings, models and caches bound together.
+
+Fixtures, assertions and scripts all work through it. It joins the stages
+(embedding, labelling, importance, translation) and hands their numbers to
+the gates; nothing is computed twice in one session.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytest_semcov.errors import ArgumentError
+from pytest_semcov.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_semcov.data.samples import Dataset
+    from pytest_semcov.embedding.cache import EmbeddingCache
+    from pytest_semcov.embedding.protocols import Embedder, Embeddings, Encoder, Progress
+    from pytest_semcov.gates.verdict import Verdict
+    from pytest_semcov.semantics.descriptors import Descriptor
+    from pytest_semcov.semantics.labelling import Labels
+
+T = TypeVar("T")
+
+
+class SharedState:
+    """Results that the workbenches of one session share, so that nothing is computed twice."""
+
+    def __init__(self) -> None:
+        self._results: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the result under ``key``, computing it on first use."""
+        if key not in self._results:
+            self._results[key] = compute()
+        result: T = self._results[key]
+        return result
+
+
+class Workbench:
+    """Settings, models and caches bound together.
+
+    Parameters
+    ----------
+    settings
+        All settings; the defaults need no download.
+    encoder, embedder
+        A spec string, an object (see :class:`Encoder`, :class:`Embedder`), an ``nn.Module`` or a callable
+        on a list of images, or a function without parameters that returns one of these when it is first
+        needed. Default: the settings' specs.
+    descriptors
+        Further semantics by name; they come after the catalogue and the settings' files and win.
+    translators
+        Translators (or their specs) by name.
+    cache
+        Embedding cache; default: the one in ``settings.cache_dir``.
+    progress
+        Called as ``progress(what, done, total)`` during long work.
+    shared
+        Results shared with other workbenches of the session.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        encoder: object = None,
+        embedder: object = None,
+        descriptors: object = None,
+        translators: object = None,
+        cache: EmbeddingCache | None = None,
+        progress: Progress | None = None,
+        shared: SharedState | None = None,
+    ) -> None:
+        self.settings = Settings() if settings is None else settings
+        self.progress = progress
+        self.shared = SharedState() if shared is None else shared
+        self._encoder = encoder
+        self._embedder = embedder
+        self._descriptors = descriptors
+        self._translators = translators
+        self._cache = cache
+
+    def with_settings(self, **changes: Any) -> Workbench:
+        """Return a workbench with other settings that shares models, caches and results.
+
+        Changes that are ``None`` are ignored. A changed ``encoder`` or ``embedder`` replaces the one given
+        to this workbench.
+        """
+        given = {name: value for name, value in changes.items() if value is not None}
+        if not given:
+            return self
+        return Workbench(
+            replace(self.settings, **given),
+            encoder=None if "encoder" in given else self._encoder,
+            embedder=None if "embedder" in given else self._embedder,
+            descriptors=self._descriptors,
+            translators=self._translators,
+            cache=self._cache,
+            progress=self.progress,
+            shared=self.shared,
+        )
+
+    # -- models and names ------------------------------------------------------------------------------
+
+    @property
+    def encoder(self) -> Encoder:
+        """The image-text model used for labelling, loaded on first use."""
+        from pytest_semcov.embedding.specs import load_encoder
+
+        self._encoder = _provided(self._encoder, self.settings.encoder)
+        given = self._encoder
+        device = self.settings.device
+        encoder = self.shared.once(
+            ("encoder", _identity(given), device), lambda: (load_encoder(given, device=device), given)
+        )
+        return encoder[0]
+
+    @property
+    def embedder(self) -> Embedder:
+        """The downstream model whose embeddings decide what matters, loaded on first use."""
+        from pytest_semcov.embedding.specs import load_embedder
+
+        self._embedder = _provided(self._embedder, self.settings.embedder)
+        given = self._embedder
+        device = self.settings.device
+        # The given object is kept beside the model: while it lives, its id is not given to another.
+        embedder = self.shared.once(
+            ("embedder", _identity(given), device), lambda: (load_embedder(given, device=device), given)
+        )
+        return embedder[0]
+
+    @property
+    def cache(self) -> EmbeddingCache:
+        """The embedding cache."""
+        if self._cache is None:
+            from pytest_semcov.embedding.cache import EmbeddingCache, default_cache_dir
+
+            folder = self.settings.cache_dir or default_cache_dir()
+            self._cache = self.shared.once(("cache", folder), lambda: EmbeddingCache(folder))
+        return self._cache
+
+    @property
+    def descriptors(self) -> Mapping[str, Descriptor]:
+        """All semantics by name: catalogue, then the settings' files, then those given."""
+        from pytest_semcov.semantics.descriptors import catalogue, load_descriptors
+
+        known = catalogue()
+        for path in self.settings.descriptors:
+            known.update(load_descriptors(path))
+        self._descriptors = _provided(self._descriptors, {})
+        known.update(_named_descriptors(self._descriptors))
+        return known
+
+    def descriptor(self, semantic: str | Descriptor) -> Descriptor:
+        """Return a semantic by name (a descriptor is returned as it is).
+
+        Raises
+        ------
+        ArgumentError
+            If no semantic has that name; the message lists those that there are.
+        """
+        if not isinstance(semantic, str):
+            return semantic
+        known = self.descriptors
+        if semantic not in known:
+            raise ArgumentError(
+                f"no semantic {semantic!r}; there are {', '.join(known)}. Add your own with the fixture "
+                "semcov_descriptors or a TOML file named by semcov_descriptors in the ini file"
+            )
+        return known[semantic]
+
+    @property
+    def translators(self) -> Mapping[str, object]:
+        """Translators, or their specs, by name."""
+        self._translators = _provided(self._translators, {})
+        translators = self._translators
+        if not isinstance(translators, Mapping):
+            raise ArgumentError(f"translators: need a mapping name → translator, got {translators!r}")
+        return translators
+
+    # -- numbers ---------------------------------------------------------------------------------------
+
+    def embed(self, dataset: Dataset) -> Embeddings:
+        """Embed a data set with the embedder: L2-normalised rows, each image once.
+
+        Raises
+        ------
+        BadImagesError
+            If images cannot be used and the settings do not allow to skip (so many of) them.
+        """
+        return self._extract(dataset, self.embedder, "embed")
+
+    def encode(self, dataset: Dataset) -> Embeddings:
+        """Embed a data set with the encoder's image side, for labelling."""
+        return self._extract(dataset, self.encoder, "encode")
+
+    def _extract(self, dataset: Dataset, model: Embedder | Encoder, kind: str) -> Embeddings:
+        from pytest_semcov.embedding.extraction import extract
+
+        settings = self.settings
+        policy = (settings.on_bad_image, settings.max_bad_images)
+        return self.shared.once(
+            (kind, dataset.fingerprint(), model.fingerprint, policy),
+            lambda: extract(
+                dataset,
+                model,
+                kind=kind,
+                batch_size=settings.batch_size,
+                loader_threads=settings.loader_threads,
+                cache=self.cache,
+                on_bad_image=settings.on_bad_image,
+                max_bad_images=settings.max_bad_images,
+                progress=self.progress,
+            ),
+        )
+
+    def label(self, dataset: Dataset, semantic: str | Descriptor, *, labels: object = None) -> Labels:
+        """Label a data set's images under one semantic.
+
+        Parameters
+        ----------
+        dataset
+            The images.
+        semantic
+            Name of a semantic, or a descriptor.
+        labels
+            Labels that are known: a metadata column's name, a mapping id → category, a callable on a
+            sample, or :class:`Labels`. Default: the settings' column for this semantic, else the encoder.
+
+        Raises
+        ------
+        UnknownSemanticError
+            If the encoder's card does not cover the semantic.
+        ArgumentError
+            If known labels do not fit the data set or the semantic.
+        """
+        from pytest_semcov.semantics.labelling import Labels, label_zero_shot, labels_from
+
+        name = semantic if isinstance(semantic, str) else semantic.name
+        if labels is None:
+            labels = self.settings.labels.get(name)
+        if isinstance(labels, Labels):
+            row = {sample_id: index for index, sample_id in enumerate(labels.ids)}
+            missing = [sample_id for sample_id in dataset.ids if sample_id not in row]
+            if missing:
+                raise ArgumentError(
+                    f"labels of {name!r}: no label for {missing[0]!r} ({len(missing)} of {len(dataset)} images)"
+                )
+            return labels.select([row[sample_id] for sample_id in dataset.ids])
+        if labels is not None:
+            known = self.descriptors.get(name) if isinstance(semantic, str) else semantic
+            source: Any = labels
+            return labels_from(dataset, name, source, descriptor=known)
+        descriptor, encoder, settings = self.descriptor(semantic), self.encoder, self.settings
+        from pytest_semcov.semantics.labelling import check_known
+
+        check_known(encoder, descriptor, protocol=settings.protocol)
+        embeddings = self.encode(dataset)
+        return self.shared.once(
+            (
+                "labels",
+                dataset.fingerprint(),
+                encoder.fingerprint,
+                descriptor,
+                settings.min_certainty,
+                settings.protocol,
+                embeddings.ids,
+            ),
+            lambda: label_zero_shot(
+                embeddings,
+                encoder,
+                descriptor,
+                min_certainty=settings.min_certainty,
+                protocol=settings.protocol,
+            ),
+        )
+
+
+def _provided(given: object, default: object) -> Any:
+    """Return what was given, calling it if it is a function without parameters; the default for None."""
+    if isinstance(given, types.FunctionType) and not inspect.signature(given).parameters:
+        given = given()
+    return default if given is None else given
+
+
+def _identity(given: object) -> Hashable:
+    return given if isinstance(given, str) else id(given)
+
+
+def _named_descriptors(given: object) -> dict[str, Descriptor]:
+    """Return descriptors by name from a mapping (name → descriptor or categories) or a sequence."""
+    from pytest_semcov.semantics.descriptors import Descriptor
+
+    if isinstance(given, Mapping):
+        return {
+            name: item if isinstance(item, Descriptor) else Descriptor(name, item)
+            for name, item in given.items()
+        }
+    if isinstance(given, Sequence):
+        return {item.name: item for item in given}
+    raise ArgumentError(f"descriptors: need descriptors, or a mapping name → categories, got {given!r}")
