@@ -1,0 +1,62 @@
+"""What a session found: gaps, marks of distrust and images that were left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pytest_semcov.reporting.records import Record, criteria
+
+_ABOUT_CATEGORY = re.compile(r"^\w+\[(?P<category>.+)\]$")
+
+
+def gaps(records: Iterable[Record]) -> list[str]:
+    """Return one phrase for each thing that did not pass: subject, then categories or criteria by name.
+
+    Criteria named ``count[night]`` speak about the category ``night``.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for record in records:
+        outcome = record.get("outcome")
+        if outcome not in ("FAIL", "INCONCLUSIVE"):
+            continue
+        names = [str(item.get("name")) for item in criteria(record) if item.get("outcome") == outcome]
+        categories = [match["category"] for name in names if (match := _ABOUT_CATEGORY.match(name))]
+        phrase = f"{record.get('subject')}" + (" (inconclusive)" if outcome == "INCONCLUSIVE" else "")
+        found.setdefault(phrase, {}).update(dict.fromkeys(categories or names))
+    return [f"{phrase}: {', '.join(names)}" if names else phrase for phrase, names in found.items()]
+
+
+def untrained(records: Iterable[Record]) -> list[str]:
+    """Return the names of models with untrained weights behind any record."""
+    names: dict[str, None] = {}
+    for record in records:
+        for model in _mappings(record.get("provenance")):
+            if model.get("trained") is False:
+                names[str(model.get("name", "a model"))] = None
+    return list(names)
+
+
+def skipped_images(records: Iterable[Record]) -> dict[str, str]:
+    """Return the images that could not be used: path or id, and the rule that each violates."""
+    found: dict[str, str] = {}
+    for record in records:
+        for part in _mappings(record.get("provenance")):
+            skipped = part.get("skipped")
+            for image in skipped if isinstance(skipped, list) else []:
+                if isinstance(image, dict):
+                    name = image.get("path") or image.get("sample_id") or "?"
+                    found[str(name)] = str(image.get("rule", ""))
+    return found
+
+
+def _mappings(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield all mappings inside a plain value, outermost first."""
+    if isinstance(value, dict):
+        yield value
+        for item in value.values():
+            yield from _mappings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _mappings(item)

@@ -1,0 +1,167 @@
+"""Text for people: the terminal section of a run and the report section of one test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pytest_semcov.reporting.collector import Collector, JudgedTest
+from pytest_semcov.reporting.findings import gaps, skipped_images, untrained
+from pytest_semcov.reporting.records import Record, count_outcomes, criteria
+
+MOST_VERDICTS = 60
+"""Lines of verdicts in the terminal; those that did not pass come first, ``-v`` shows all."""
+
+MOST_LISTED = 8
+"""Gaps, models or images named in one line."""
+
+MOST_SECTION_LINES = 40
+"""Lines of the section that a test's report carries."""
+
+_ORDER = {"FAIL": 0, "INCONCLUSIVE": 1, "PASS": 2}
+_COLOURS = {"FAIL": "red", "INCONCLUSIVE": "yellow", "PASS": "green"}
+
+
+class Line(NamedTuple):
+    """One line for the terminal."""
+
+    text: str
+    colour: str = ""
+
+
+def summary(collector: Collector, *, verbosity: int, width: int) -> list[Line]:
+    """Return the lines of the terminal section; none if nothing was judged or at ``-qq``.
+
+    Parameters
+    ----------
+    collector
+        What was judged.
+    verbosity
+        pytest's: below 0 verdicts that passed are left out, above 0 every criterion is shown.
+    width
+        Columns; longer lines are cut.
+    """
+    records = collector.records
+    if (not records and not collector.incomplete) or verbosity < -1:
+        return []
+    lines = [*_verdicts(collector.tests, verbosity), *_marks(records, collector), *_found(records)]
+    return [Line(line.text if verbosity > 0 else cut(line.text, width), line.colour) for line in lines]
+
+
+def _verdicts(tests: Iterable[JudgedTest], verbosity: int) -> list[Line]:
+    judged = [(record, test) for test in tests for record in test.records]
+    judged.sort(key=lambda pair: _ORDER.get(str(pair[0].get("outcome")), 3))
+    if verbosity < 0:
+        judged = [pair for pair in judged if pair[0].get("outcome") != "PASS"]
+    lines: list[Line] = []
+    shown = judged if verbosity > 0 else judged[:MOST_VERDICTS]
+    for record, test in shown:
+        outcome = str(record.get("outcome"))
+        lines.append(
+            Line(f"{outcome:<12} {headline(record)}{_context(outcome, test)}", _COLOURS.get(outcome, ""))
+        )
+        if verbosity > 0:
+            lines.append(Line(f"    {record.get('nodeid')}"))
+            lines.extend(Line(f"    {criterion_text(criterion)}") for criterion in criteria(record))
+    if len(shown) < len(judged):
+        lines.append(Line(f"... and {len(judged) - len(shown)} more, shown by -v"))
+    return lines
+
+
+def _context(outcome: str, test: JudgedTest) -> str:
+    """Say where the test's outcome is not the verdict's."""
+    notes = []
+    if outcome != "PASS" and test.outcome in ("passed", "skipped", "xfailed"):
+        notes.append("as the test expects" if test.outcome == "passed" else test.outcome)
+    if test.attempts > 1:
+        notes.append(f"attempt {test.attempts}")
+    return f" ({', '.join(notes)})" if notes else ""
+
+
+def _marks(records: Sequence[Record], collector: Collector) -> list[Line]:
+    """Say what the figures do not show by themselves."""
+    lines = []
+    dropped = sum(int(record.get("dropped", 0)) for record in records)
+    if dropped:
+        lines.append(
+            Line(f"{dropped} earlier verdicts of tests that judge many times are not shown", "yellow")
+        )
+    models = untrained(records)
+    if models:
+        lines.append(Line(f"UNTRAINED WEIGHTS, figures mean nothing about images: {listed(models)}", "red"))
+    images = skipped_images(records)
+    if images:
+        named = [f"{name} ({rule})" if rule else name for name, rule in images.items()]
+        lines.append(Line(f"{len(images)} {plural('image', len(images))} skipped: {listed(named)}", "yellow"))
+    if collector.incomplete:
+        lines.append(Line(f"INCOMPLETE, verdicts are missing: {listed(collector.incomplete)}", "red"))
+    return lines
+
+
+def _found(records: Sequence[Record]) -> list[Line]:
+    counts = count_outcomes(records)
+    total = ", ".join(f"{counts[outcome]} {outcome}" for outcome in _ORDER if outcome in counts)
+    lines = [Line(f"{len(records)} {plural('verdict', len(records))}: {total}")] if records else []
+    missing = gaps(records)
+    if missing:
+        lines.append(Line(f"found: {listed(missing, between='; ')}", "red"))
+    elif records:
+        lines.append(Line("found: no gap", "green"))
+    return lines
+
+
+def section(records: Sequence[Record]) -> str:
+    """Return the text of a test's report section: one line a verdict, criteria that are not PASS below."""
+    lines: list[str] = []
+    for record in records:
+        lines.append(f"{record.get('outcome')} {headline(record)}")
+        lines.extend(
+            f"  {criterion_text(criterion)}"
+            for criterion in criteria(record)
+            if criterion.get("outcome") in ("FAIL", "INCONCLUSIVE")
+        )
+    if len(lines) > MOST_SECTION_LINES:
+        rest = len(lines) - MOST_SECTION_LINES
+        lines = [*lines[:MOST_SECTION_LINES], f"... and {rest} more lines"]
+    return "\n".join(lines)
+
+
+def headline(record: Record) -> str:
+    """Return kind, subject and the verdict's own sentence, or its key figures where it has none."""
+    subject = f"{record.get('kind')} {record.get('subject')}"
+    said = str(record.get("summary") or "").strip().partition("\n")[0]
+    if not said:
+        said = ", ".join(criterion_text(item) for item in criteria(record)[:3])
+    return f"{subject}: {said}" if said else subject
+
+
+def criterion_text(criterion: Record) -> str:
+    """Return one criterion as text: outcome, name, value, interval, bar and note."""
+    parts = [str(criterion.get("outcome")), str(criterion.get("name"))]
+    value, bar, interval = criterion.get("value"), criterion.get("bar"), criterion.get("interval")
+    if value is not None:
+        parts.append(f"{value:.4g}")
+    if interval:
+        parts.append(f"[{interval[0]:.4g}, {interval[1]:.4g}]")
+    if bar is not None:
+        parts.append(f"(must be {'≥' if criterion.get('at_least', True) else '≤'} {bar:.4g})")
+    if criterion.get("note"):
+        parts.append(str(criterion["note"]))
+    return " ".join(parts)
+
+
+def listed(items: Sequence[str], *, between: str = ", ") -> str:
+    """Join some items, the number of the rest instead of the rest."""
+    rest = len(items) - MOST_LISTED
+    named = between.join(items[:MOST_LISTED])
+    return f"{named}{between}and {rest} more" if rest > 0 else named
+
+
+def plural(word: str, count: int) -> str:
+    """Return the word for one or for many."""
+    return word if count == 1 else f"{word}s"
+
+
+def cut(text: str, width: int) -> str:
+    """Shorten a line to a width, marking the cut."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
