@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from pytest_semcov.errors import DatasetError
+from pytest_semcov.errors import DatasetError, ImageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -142,8 +142,18 @@ class Sample:
         return self.source.load(self.id, minimum_size=minimum_size)
 
     def content_key(self) -> str:
-        """Return the hash of the image's content (hex), the key of every cache."""
-        return self.source.content_key()
+        """Return the hash of the image's content (hex), the key of every cache.
+
+        Raises
+        ------
+        ImageError
+            If the image cannot be read; it names this sample.
+        """
+        try:
+            return self.source.content_key()
+        except ImageError as error:  # the source does not know the sample's id
+            path = None if self.path is None else str(self.path)
+            raise ImageError(self.id, error.rule, error.remedy, path=path) from error
 
     def with_provenance(self, provenance: Provenance) -> Sample:
         """Return a copy with this provenance."""
@@ -189,6 +199,8 @@ class SampleDataset:
         The samples, ids unique.
     name
         Shown in reports.
+    classes
+        Class names that the source knows of, with or without images.
 
     Raises
     ------
@@ -196,9 +208,14 @@ class SampleDataset:
         If an id occurs twice (the message names it).
     """
 
-    def __init__(self, samples: Sequence[Sample], *, name: str = "data set") -> None:
+    _classes: tuple[str, ...] = ()
+
+    def __init__(
+        self, samples: Sequence[Sample], *, name: str = "data set", classes: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self._known: tuple[Sample, ...] | None = check_unique(samples)
+        self._classes = tuple(classes)
 
     @property
     def samples(self) -> tuple[Sample, ...]:
@@ -223,6 +240,20 @@ class SampleDataset:
     def ids(self) -> tuple[str, ...]:
         """Ids in order."""
         return tuple(sample.id for sample in self.samples)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names of labels and boxes: first those that the source declares, then others, sorted.
+
+        A declared class without any image stays known, also in views: a category with 0 images is a gap
+        in coverage, not an error.
+        """
+        seen: set[str] = set()
+        for sample in self.samples:  # sources declare their classes while they read
+            seen.update(box.label for box in sample.boxes)
+            if sample.label is not None:
+                seen.add(sample.label)
+        return tuple(dict.fromkeys([*self._classes, *sorted(seen)]))
 
     def column(self, name: str) -> list[object]:
         """Return ``"label"``, ``"group"`` or a metadata column, ``None`` where a sample lacks it.
@@ -260,11 +291,13 @@ class SampleDataset:
         outside = [index for index in chosen if not -len(samples) <= int(index) < len(samples)]
         if outside:
             raise DatasetError(f"index {outside[0]} outside a data set of {len(samples)} samples")
-        return SampleDataset([samples[int(index)] for index in chosen], name=self.name)
+        return SampleDataset([samples[int(index)] for index in chosen], name=self.name, classes=self._classes)
 
     def __add__(self, other: Dataset) -> SampleDataset:
         others = [other[index] for index in range(len(other))]
-        return SampleDataset([*self.samples, *others], name=self.name)
+        samples = [*self.samples, *others]
+        classes = dict.fromkeys([*self._classes, *getattr(other, "classes", ())])
+        return SampleDataset(samples, name=self.name, classes=tuple(classes))
 
     def fingerprint(self) -> str:
         """Return a hash over ids, contents, labels and groups."""
