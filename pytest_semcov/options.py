@@ -61,6 +61,35 @@ def merge_markers(name: str, markers: Iterable[pytest.Mark]) -> dict[str, Any]:
     return merged
 
 
+def check_augment(item: pytest.Item) -> dict[str, Any]:
+    """Return the arguments of a test's ``semcov_augment`` markers.
+
+    Raises
+    ------
+    ArgumentError
+        If they are wrong, or if the test itself is marked but does not use the fixture.
+    """
+    name = "semcov_augment"
+    arguments = merge_markers(name, item.iter_markers(name))
+    for argument, rule in _AUGMENT_RULES.items():
+        if arguments.get(argument) is not None:
+            arguments[argument] = rule.check(arguments[argument], where=f"marker {name}, {argument}")
+    if arguments.get("to") is not None and arguments.get("semantic") is None:
+        raise ArgumentError(f"marker {name}: to={arguments['to']!r} needs semantic=...")
+    marked = any(marker.name == name for marker in item.own_markers)
+    if marked and "semcov_augmented" not in getattr(item, "fixturenames", ()):
+        raise ArgumentError(f"marker {name}: the test does not ask for the fixture semcov_augmented")
+    return arguments
+
+
+_AUGMENT_RULES = {
+    "semantic": Rule("text", "a semantic"),
+    "to": Rule("text", "a category"),
+    "count": Rule("int", "most images", low=1),
+    "seed": RULES["seed"],
+}
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Register command-line options and ini keys, one of each per row of :data:`RULES`."""
     types: dict[str, Any] = {"bool": "bool", "paths": "linelist", "table": "linelist"}

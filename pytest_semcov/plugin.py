@@ -137,7 +137,7 @@ def _activate(item: pytest.Item) -> ActiveTest:
         overrides = options.merge_markers("semcov", item.iter_markers("semcov"))
         item.stash[SETTINGS] = settings = settings.override(overrides, where="marker semcov")
         item.stash[OVERRIDES] = overrides
-        item.stash[AUGMENT] = options.merge_markers("semcov_augment", item.iter_markers("semcov_augment"))
+        item.stash[AUGMENT] = options.check_augment(item)
     except ArgumentError as error:
         item.stash[PROBLEM] = str(error)
     sink = item.stash[SINK] = RecordSink(item.nodeid, _worker(item.config))
