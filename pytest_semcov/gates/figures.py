@@ -190,6 +190,116 @@ class SemanticEvidence:
         return self.real + sum(self.synthetic.values())
 
 
+@dataclass(frozen=True, slots=True)
+class LabelMatches:
+    """How the labels of one category compare with reference labels.
+
+    Parameters
+    ----------
+    category
+        The category.
+    correct
+        Images with this label that the reference puts in the category.
+    labelled
+        Images with this label that have a reference.
+    actual
+        Images that the reference puts in the category.
+    actual_certain
+        Of these, how many have a certain label.
+    certain
+        Images with a reference and a certain label, of any category.
+    """
+
+    category: str
+    correct: int
+    labelled: int
+    actual: int
+    actual_certain: int
+    certain: int
+
+    def error(self, source: str = "") -> LabelError:
+        """Return recall and specificity among certain labels, as the correction of counts takes them."""
+        others = self.certain - self.actual_certain
+        false_alarms = self.labelled - self.correct
+        return LabelError((self.correct, self.actual_certain), (others - false_alarms, others), source)
+
+
+@dataclass(frozen=True, slots=True)
+class WordingAgreement:
+    """How far the labels depend on the wording of the prompts.
+
+    Parameters
+    ----------
+    wordings
+        Wordings tried, each alone.
+    images
+        Images labelled.
+    unanimous
+        Images that get the same category under all wordings.
+    kappa
+        Fleiss' kappa in [-1, 1]: agreement of pairs of wordings beyond chance; ``None`` where undefined
+        (every label is the same category).
+    split
+        Ids of images that do not get the same category, the most divided first; at most ten.
+    """
+
+    wordings: int
+    images: int
+    unanimous: int
+    kappa: float | None
+    split: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReliability:
+    """What is known of the labels of one semantic.
+
+    Parameters
+    ----------
+    semantic, source
+        The semantic, and where its labels come from.
+    images, uncertain
+        All images, and those without a certain label.
+    reference
+        Images with a reference label.
+    matches
+        One entry per category.
+    mistakes
+        (id, label, reference) of images labelled wrongly; at most ten.
+    agreement
+        Agreement over wordings; ``None`` where there is one wording, or the labels are given.
+    problem
+        Why there are no labels at all; then everything else is empty.
+    """
+
+    semantic: str
+    source: str = ""
+    images: int = 0
+    uncertain: int = 0
+    reference: int = 0
+    matches: tuple[LabelMatches, ...] = ()
+    mistakes: tuple[tuple[str, str, str], ...] = ()
+    agreement: WordingAgreement | None = None
+    problem: str = ""
+
+    def label_error(self) -> dict[str, LabelError]:
+        """Return category → known errors, for the correction of counts."""
+        source = f"{self.reference} reference labels"
+        return {match.category: match.error(source) for match in self.matches}
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return plain Python."""
+        return {key: plain(value) for key, value in asdict(self).items()}
+
+    def __str__(self) -> str:
+        rows = [[f"{self.semantic} ({self.source})", "precision", "recall"]]
+        rows += [
+            [match.category, f"{match.correct}/{match.labelled}", f"{match.correct}/{match.actual}"]
+            for match in self.matches
+        ]
+        return f"{text_table(rows)}\nuncertain {self.uncertain}/{self.images}"
+
+
 def text_table(rows: Sequence[Sequence[str]]) -> str:
     """Return rows as aligned text: first column to the left, others to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -20,16 +19,18 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.gates.figures import SMALLEST_KNOWN, CategoryImportance, text_table
 from pytest_semcov.gates.verdict import Plain, plain
-from pytest_semcov.metrics.arrays import Floats, as_embeddings, canonical_order, group_codes, require_rows
+from pytest_semcov.metrics.arrays import Floats, as_embeddings, group_codes
+from pytest_semcov.metrics.cluster_recall import (
+    Assignments,
+    assign_clusters,
+    cluster_recall,
+    k_means,
+    null_recalls,
+)
 from pytest_semcov.metrics.multiple_testing import holm
+from pytest_semcov.metrics.separability import separability
 from pytest_semcov.semantics.descriptors import check_protocol
 
-Assignments = NDArray[np.int64]
-"""``(repeats, n)``: cluster of each image under each k-means seed."""
-
-_BLOCK_VALUES = 4_000_000
-_FOLDS = 5
-_PROBE_IMAGES = 2_000
 _DEDUCE_SEED = 42
 
 
@@ -109,43 +110,6 @@ def importance_table(entries: Sequence[CategoryImportance]) -> str:
         for entry in entries
     ]
     return text_table([header, *rows])
-
-
-def assign_clusters(
-    embeddings: ArrayLike, *, clusters: int = 6, repeats: int = 5, seed: int = 0
-) -> Assignments:
-    """Cluster the embeddings by k-means under several seeds, once for all semantics.
-
-    Parameters
-    ----------
-    embeddings
-        ``(n, d)``, n at least ``clusters``.
-    clusters
-        k of k-means.
-    repeats
-        Number of runs; run r has ``random_state = seed + r`` and keeps the best of ten starts.
-    seed
-        Non-negative.
-
-    Returns
-    -------
-    assignments
-        ``(repeats, n)`` int64 in 0…clusters-1. The order of the rows has no influence on the grouping:
-        they are sorted by content first.
-
-    Raises
-    ------
-    TooFewError
-        If there are fewer images than clusters.
-    """
-    array = as_embeddings(embeddings)
-    if repeats < 1:
-        raise ArgumentError(f"repeats={repeats}: need at least 1")
-    order = canonical_order(array)
-    assignments = np.empty((repeats, len(array)), dtype=np.int64)
-    for run in range(repeats):
-        assignments[run, order] = _k_means(array[order], clusters, seed + run)
-    return assignments
 
 
 def importance(
@@ -286,18 +250,25 @@ def permutations_for(tests: int, *, max_p: float = 0.01, least: int = 1_999) -> 
     return max(least, math.ceil(2 * tests / max_p) - 1)
 
 
-def cluster_recall(clusters: ArrayLike, members: ArrayLike) -> float:
-    """Return the largest share of the members in one cluster, in (0, 1]; NaN without members.
-
-    Parameters
-    ----------
-    clusters
-        ``(n,)`` cluster per image (any integers ≥ 0).
-    members
-        ``(n,)`` True for the category's images.
-    """
-    own = np.asarray(clusters)[np.asarray(members, dtype=bool)]
-    return float(np.bincount(own).max() / len(own)) if len(own) else math.nan
+def _separability_of(
+    array: Floats,
+    labels: NDArray[np.int64],
+    code: int,
+    earlier: Sequence[CategoryImportance],
+    categories: Sequence[str],
+    groups: NDArray[np.int64] | None,
+    seed: int,
+) -> float | None:
+    """Return the AUC of one category against the others; of two categories both have the same."""
+    if len(categories) == 2 and code == 1 and earlier[0].separability is not None:
+        return earlier[0].separability
+    certain = labels >= 0
+    return separability(
+        array[certain],
+        labels[certain] == code,
+        groups=None if groups is None else groups[certain],
+        seed=seed,
+    )
 
 
 def deduce_cluster_recall(
@@ -323,226 +294,11 @@ def deduce_cluster_recall(
     labels = _checked_codes(codes, len(array), categories)
     low, high = array.min(), array.max()
     scaled = (array - low) / (high - low) if high > low else np.zeros_like(array)
-    found = _k_means(scaled, clusters, _DEDUCE_SEED)
+    found = k_means(scaled, clusters, _DEDUCE_SEED)
     return {
         category: round(100 * cluster_recall(found, labels == code), 2)
         for code, category in enumerate(categories)
     }
-
-
-def null_recalls(
-    assignments: Assignments,
-    members: NDArray[np.bool_],
-    *,
-    permutations: int,
-    generator: np.random.Generator,
-    groups: NDArray[np.int64] | None = None,
-) -> NDArray[np.float64]:
-    """Return the cluster recall (mean over the runs) of random subsets as large as the category.
-
-    Parameters
-    ----------
-    assignments
-        ``(repeats, n)`` clusters.
-    members
-        ``(n,)`` True for the category's images, at least one.
-    permutations
-        Number of subsets.
-    generator
-        Source of the random numbers.
-    groups
-        ``(n,)`` group number per image, 0…G-1 without gaps, or ``None`` for independent images.
-
-    Returns
-    -------
-    recalls
-        ``(permutations,)`` float64.
-    """
-    size = int(members.sum())
-    clusters = int(assignments.max()) + 1
-    blocks = (
-        _draw_images(assignments, size, clusters, permutations, generator)
-        if groups is None or groups.max() + 1 == len(groups)
-        else _draw_groups(assignments, members, groups, clusters, permutations, generator)
-    )
-    return np.asarray(blocks.max(axis=2).mean(axis=1) / size)
-
-
-def _draw_images(
-    assignments: Assignments, size: int, clusters: int, permutations: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """Return cluster counts ``(permutations, repeats, clusters)`` of subsets of independent images.
-
-    Images in the same cluster under every run are interchangeable: drawing how many of each such cell are
-    in the subset (multivariate hypergeometric) is exact and needs no image indices.
-    """
-    cells, cell_sizes = np.unique(assignments.T, axis=0, return_counts=True)
-    one_hot = (cells[:, :, None] == np.arange(clusters)).astype(np.int64).reshape(len(cells), -1)
-    counts = np.empty((permutations, one_hot.shape[1]), dtype=np.int64)
-    step = max(1, _BLOCK_VALUES // len(cells))
-    for start in range(0, permutations, step):
-        stop = min(start + step, permutations)
-        drawn = generator.multivariate_hypergeometric(cell_sizes, size, size=stop - start, method="marginals")
-        counts[start:stop] = drawn @ one_hot
-    return counts.reshape(permutations, len(assignments), clusters)
-
-
-def _draw_groups(
-    assignments: Assignments,
-    members: NDArray[np.bool_],
-    groups: NDArray[np.int64],
-    clusters: int,
-    permutations: int,
-    generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Return cluster counts ``(permutations, repeats, clusters)`` of subsets drawn by groups.
-
-    Groups come in random order; each gives a run of neighbouring images (from a random start, round the
-    end) as long as one of the category's own blocks, or all it has, until the subset is full.
-    """
-    size = int(members.sum())
-    group_sizes = np.bincount(groups)
-    blocks = np.bincount(groups[members], minlength=len(group_sizes))
-    blocks = blocks[blocks > 0]
-    count = len(group_sizes)
-    # Images by group, each group's list written twice so that a run round its end is one slice.
-    order = np.argsort(groups, kind="stable")
-    starts = np.cumsum(group_sizes) - group_sizes
-    twice = np.concatenate([np.tile(order[s : s + n], 2) for s, n in zip(starts, group_sizes, strict=True)])
-    one_hot = (assignments.T[twice][:, :, None] == np.arange(clusters)).reshape(len(twice), -1)
-    running = np.zeros((len(twice) + 1, one_hot.shape[1]), dtype=np.int64)
-    np.cumsum(one_hot, axis=0, out=running[1:])
-
-    counts = np.empty((permutations, one_hot.shape[1]), dtype=np.int64)
-    step = max(1, _BLOCK_VALUES // (count * one_hot.shape[1]))
-    for start in range(0, permutations, step):
-        rows = min(step, permutations - start)
-        chosen = generator.permuted(np.tile(np.arange(count), (rows, 1)), axis=1)
-        wanted = np.concatenate(
-            [
-                generator.permuted(np.tile(blocks, (rows, 1)), axis=1),
-                generator.choice(blocks, (rows, count - len(blocks))),
-            ],
-            axis=1,
-        )
-        available = group_sizes[chosen]
-        taken = _until_full(np.minimum(wanted, available), size)
-        # Where the blocks do not fill the subset (large categories), groups give what they have left.
-        taken += _until_full(available - taken, size - taken.sum(axis=1, keepdims=True))
-        first = 2 * starts[chosen] + generator.integers(0, available)
-        row, column = np.nonzero(taken)
-        begin, length = first[row, column], taken[row, column]
-        runs = running[begin + length] - running[begin]
-        counts[start : start + rows] = np.add.reduceat(runs, np.searchsorted(row, np.arange(rows)), axis=0)
-    return counts.reshape(permutations, len(assignments), clusters)
-
-
-def _until_full(offers: NDArray[np.int64], size: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return what is taken of each offer, from left to right, until each row holds ``size``."""
-    before = np.cumsum(offers, axis=1) - offers
-    return np.asarray(np.clip(size - before, 0, offers))
-
-
-def _separability_of(
-    array: Floats,
-    labels: NDArray[np.int64],
-    code: int,
-    earlier: Sequence[CategoryImportance],
-    categories: Sequence[str],
-    groups: NDArray[np.int64] | None,
-    seed: int,
-) -> float | None:
-    """Return the AUC of one category against the others; of two categories both have the same."""
-    if len(categories) == 2 and code == 1 and earlier[0].separability is not None:
-        return earlier[0].separability
-    certain = labels >= 0
-    return separability(
-        array[certain],
-        labels[certain] == code,
-        groups=None if groups is None else groups[certain],
-        seed=seed,
-    )
-
-
-def separability(
-    embeddings: ArrayLike,
-    members: ArrayLike,
-    *,
-    groups: ArrayLike | None = None,
-    seed: int = 0,
-) -> float | None:
-    """Return the cross-validated AUC of a linear classifier of members against others.
-
-    Logistic regression on standardised features, five folds (fewer where a side has fewer images), folds
-    by group where groups are given; at most 1,000 images of either side, drawn by ``seed``. ``None`` where
-    no fold holds both sides.
-
-    Parameters
-    ----------
-    embeddings
-        ``(n, d)``.
-    members
-        ``(n,)`` True for the category's images.
-    groups
-        ``(n,)`` group per image.
-    seed
-        Of the draw and the folds.
-    """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import roc_auc_score
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    array = as_embeddings(embeddings)
-    truth = np.asarray(members, dtype=bool)
-    generator = np.random.default_rng(seed)
-    rows = np.sort(
-        np.concatenate(
-            [
-                generator.permutation(np.flatnonzero(truth == side))[: _PROBE_IMAGES // 2]
-                for side in (True, False)
-            ]
-        )
-    )
-    array, truth = array[rows], truth[rows]
-    folds = min(_FOLDS, int(truth.sum()), int((~truth).sum()))
-    if folds < 2:
-        return None
-    if groups is None:
-        splits = StratifiedKFold(folds, shuffle=True, random_state=seed).split(array, truth)
-    else:
-        of_rows = np.asarray(groups)[rows]
-        folds = min(folds, len(np.unique(of_rows)))
-        if folds < 2:
-            return None
-        splits = StratifiedGroupKFold(folds, shuffle=True, random_state=seed).split(array, truth, of_rows)
-    scores = []
-    for train, test in splits:
-        if len(set(truth[train])) < 2 or len(set(truth[test])) < 2:
-            continue
-        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
-        with warnings.catch_warnings():
-            # A probe that has not fully converged still ranks the images.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(array[train], truth[train])
-        scores.append(float(roc_auc_score(truth[test], model.decision_function(array[test]))))
-    return float(np.mean(scores)) if scores else None
-
-
-def _k_means(array: Floats, clusters: int, random_state: int) -> NDArray[np.int64]:
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    if clusters < 2:
-        raise ArgumentError(f"clusters={clusters}: need at least 2")
-    require_rows("embeddings", len(array), clusters, f"k-means with {clusters} clusters")
-    with warnings.catch_warnings():
-        # Fewer distinct images than clusters: some clusters stay empty, recall is still defined.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = KMeans(clusters, random_state=random_state, n_init=10).fit_predict(array)
-    return np.asarray(found, dtype=np.int64)
 
 
 def _checked_codes(codes: ArrayLike, rows: int, categories: Sequence[str]) -> NDArray[np.int64]:

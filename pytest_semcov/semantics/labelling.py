@@ -5,17 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_semcov.data.samples import Dataset, Sample
 from pytest_semcov.embedding.protocols import Embeddings, Encoder
-from pytest_semcov.errors import ArgumentError, NonFiniteError, UnknownSemanticError
+from pytest_semcov.errors import ArgumentError
 from pytest_semcov.gates.figures import text_table
 from pytest_semcov.gates.verdict import Plain, plain
 from pytest_semcov.semantics.descriptors import Descriptor, catalogue, check_protocol
+from pytest_semcov.semantics.texts import check_known, text_directions, unit_rows, wordings
+
+__all__ = [
+    "MARGIN_BUCKETS",
+    "UNCERTAIN",
+    "LabelSource",
+    "Labels",
+    "check_known",
+    "label_zero_shot",
+    "labels_from",
+    "paraphrase_codes",
+]
 
 UNCERTAIN = -1
 """Code of an image without a certain label."""
@@ -25,8 +36,6 @@ MARGIN_BUCKETS = (0.010, 0.025)
 
 LabelSource = str | Mapping[str, str | None] | Callable[[Sample], str | None]
 """A column's name, a mapping id → category, or a callable sample → category."""
-
-_TEMPLATES = ("{}", "a photo, {}", "an image with {}", "{} in a photograph")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,7 +255,7 @@ def label_zero_shot(
             f"{encoder.name}; embed the images with the encoder that labels them"
         )
     directions = text_directions(encoder, descriptor, protocol=protocol)
-    similarity = _image_directions(embeddings) @ directions.T
+    similarity = unit_rows(embeddings.array, embeddings.ids) @ directions.T
     ordered = np.sort(similarity, axis=1)
     probability = _softmax(similarity * encoder.logit_scale).max(axis=1)
     codes = similarity.argmax(axis=1).astype(np.int64)
@@ -266,56 +275,6 @@ def label_zero_shot(
     )
 
 
-def text_directions(
-    encoder: Encoder, descriptor: Descriptor, *, protocol: str = "matched"
-) -> NDArray[np.float64]:
-    """Return one unit vector per category, ``(K, d)`` float64: normalise, mean over prompts, normalise.
-
-    Raises
-    ------
-    UnknownSemanticError
-        If the encoder's card does not cover the prompts.
-    NonFiniteError
-        If a text embeds to zero or to something that is not a number, or a category's prompts cancel out.
-    """
-    check_known(encoder, descriptor, protocol=protocol)
-    return _mean_directions(
-        encoder,
-        {category: descriptor.prompts(category, protocol=protocol) for category in descriptor.categories},
-    )
-
-
-def check_known(encoder: Encoder, descriptor: Descriptor, *, protocol: str = "matched") -> None:
-    """Check that the encoder's card covers every category and prompt of a semantic.
-
-    Raises
-    ------
-    UnknownSemanticError
-        If it does not; the message names what is missing and what to do.
-    """
-    if encoder.semantics is None:
-        return
-    card = encoder.semantics.get(descriptor.name)
-    if card is None:
-        raise UnknownSemanticError(
-            descriptor.name, encoder.name, f"it knows {', '.join(sorted(encoder.semantics))} only"
-        )
-    for category in descriptor.categories:
-        if category not in card:
-            raise UnknownSemanticError(
-                descriptor.name, encoder.name, f"it has no category {category!r}, only {', '.join(card)}"
-            )
-        known = {_folded(phrase) for phrase in card[category]}
-        for prompt in descriptor.prompts(category, protocol=protocol):
-            if _folded(prompt) not in known:
-                phrases = ", ".join(repr(phrase) for phrase in card[category])
-                raise UnknownSemanticError(
-                    descriptor.name,
-                    encoder.name,
-                    f"it does not know the phrase {prompt!r} for {category!r}, only {phrases}",
-                )
-
-
 def paraphrase_codes(
     embeddings: Embeddings, encoder: Encoder, descriptor: Descriptor, *, protocol: str = "matched"
 ) -> NDArray[np.int64]:
@@ -326,12 +285,15 @@ def paraphrase_codes(
     uses the r-th prompt of every category (beginning again where a category has fewer).
     """
     check_known(encoder, descriptor, protocol=protocol)
-    wordings = {
-        category: _wordings(encoder, descriptor, category, protocol) for category in descriptor.categories
+    texts_of = {
+        category: wordings(encoder, descriptor, category, protocol=protocol)
+        for category in descriptor.categories
     }
-    images = _image_directions(embeddings)
-    unit = {category: _unit(encoder.encode_texts(list(texts)), texts) for category, texts in wordings.items()}
-    rounds = max(len(texts) for texts in wordings.values())
+    images = unit_rows(embeddings.array, embeddings.ids)
+    unit = {
+        category: unit_rows(encoder.encode_texts(list(texts)), texts) for category, texts in texts_of.items()
+    }
+    rounds = max(len(texts) for texts in texts_of.values())
     codes = [
         (images @ np.stack([vectors[number % len(vectors)] for vectors in unit.values()]).T).argmax(axis=1)
         for number in range(rounds)
@@ -439,45 +401,6 @@ def _category_names(values: Sequence[object], ids: Sequence[str], what: str) -> 
     return names
 
 
-def _wordings(encoder: Encoder, descriptor: Descriptor, category: str, protocol: str) -> tuple[str, ...]:
-    prompts = descriptor.prompts(category, protocol=protocol)
-    if encoder.semantics is not None:
-        return tuple(dict.fromkeys([*prompts, *encoder.semantics[descriptor.name][category]]))
-    # The template varies slowest, so that the r-th wording of two categories is the same sentence.
-    return tuple(
-        dict.fromkeys(chain.from_iterable((t.format(prompt) for prompt in prompts) for t in _TEMPLATES))
-    )
-
-
-def _mean_directions(encoder: Encoder, prompts: Mapping[str, Sequence[str]]) -> NDArray[np.float64]:
-    texts = [text for variants in prompts.values() for text in variants]
-    vectors = _unit(encoder.encode_texts(texts), texts)
-    means, start = [], 0
-    for variants in prompts.values():
-        means.append(vectors[start : start + len(variants)].mean(axis=0))
-        start += len(variants)
-    return _unit(np.stack(means), [f"the prompts of {category!r} together" for category in prompts])
-
-
-def _image_directions(embeddings: Embeddings) -> NDArray[np.float64]:
-    return _unit(embeddings.array, embeddings.ids)
-
-
-def _unit(vectors: NDArray[np.floating], names: Sequence[str]) -> NDArray[np.float64]:
-    """Return rows of length one in float64."""
-    rows = np.asarray(vectors, dtype=np.float64)
-    lengths = np.linalg.norm(rows, axis=1)
-    bad = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
-    if len(bad):
-        listed = ", ".join(repr(names[row]) for row in bad[:3].tolist())
-        raise NonFiniteError(f"{len(bad)} embeddings are zero or not finite: {listed}")
-    return np.asarray(rows / lengths[:, None])
-
-
 def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
-
-
-def _folded(phrase: str) -> str:
-    return " ".join(phrase.casefold().split())
