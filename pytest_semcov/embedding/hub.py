@@ -1,0 +1,86 @@
+"""Models from the Hugging Face hub: the local cache first, and one clear line when a model is not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_semcov.errors import ModelError
+
+_SECONDS_TO_ANSWER = 10.0
+
+
+def offline() -> bool:
+    """Whether the environment forbids the network (``HF_HUB_OFFLINE`` or ``TRANSFORMERS_OFFLINE``).
+
+    Read on every call, not once at import as the hub's own library does.
+    """
+    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    return any(os.environ.get(name, "").strip().upper() in {"1", "ON", "YES", "TRUE"} for name in names)
+
+
+def fetch(spec: str, repository: str, filenames: Sequence[str], *, revision: str | None = None) -> Path:
+    """Return a file of a hub repository: from the cache if it is there, else downloaded.
+
+    Parameters
+    ----------
+    spec
+        The model spec, for the message.
+    repository
+        ``organisation/name``.
+    filenames
+        Acceptable files, best first.
+    revision
+        Branch, tag or commit; ``None`` = ``main``.
+
+    Raises
+    ------
+    ModelError
+        If the file is neither cached nor to be had; one line that names repository, revision and cache
+        folder. Offline, no socket is opened.
+    """
+    from huggingface_hub import HfApi, hf_hub_download, try_to_load_from_cache
+
+    for filename in filenames:
+        cached = try_to_load_from_cache(repository, filename, revision=revision)
+        if isinstance(cached, str):
+            return Path(cached)
+    if offline():
+        raise missing(spec, repository, filenames, "offline mode is set", revision=revision)
+    try:
+        # One short question first: a download call would retry an unreachable hub for half a minute.
+        listing = HfApi().model_info(repository, revision=revision, timeout=_SECONDS_TO_ANSWER)
+        offered = {entry.rfilename for entry in listing.siblings or ()}
+        wanted = next((filename for filename in filenames if filename in offered), None)
+        if wanted is None:
+            raise missing(spec, repository, filenames, "the repository has no such file", revision=revision)
+        return Path(hf_hub_download(repository, wanted, revision=revision))
+    except ModelError:
+        raise
+    except Exception as error:
+        raise missing(spec, repository, filenames, _reason(error), revision=revision) from error
+
+
+def missing(
+    spec: str, repository: str, filenames: Sequence[str], reason: str, *, revision: str | None = None
+) -> ModelError:
+    """Build the one line for a model that is not in the cache and cannot be fetched."""
+    from huggingface_hub import constants
+
+    return ModelError(
+        f"{spec}: {' or '.join(filenames)} of {repository} (revision {revision or 'main'}) is not in the "
+        f"cache {constants.HF_HUB_CACHE} and could not be fetched: {reason}; download it once with network, "
+        "set HF_HOME to a folder that has it, or give a local file with @PATH"
+    )
+
+
+def _reason(error: Exception) -> str:
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    if isinstance(error, GatedRepoError):
+        return "the model is gated: accept its licence on its hub page and set HF_TOKEN"
+    if isinstance(error, RepositoryNotFoundError):
+        return "the hub has no such repository, or it is private (set HF_TOKEN)"
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,483 @@
+"""Embedders made of a torch module or of any callable.
+
+All torch models run through :class:`ModuleEmbedder`: evaluation mode,
+inference mode, full float32 on a GPU, rows checked for NaN.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_semcov.embedding.fingerprint import hash_description, hash_tensors, library_versions
+from pytest_semcov.errors import ArgumentError, ModelError
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+    from PIL import Image
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+_LIBRARY_PACKAGES = {"torch", "torchvision", "timm", "open_clip", "transformers"}
+
+
+def resolve_device(device: str) -> torch.device:
+    """Return the torch device for ``"auto"`` (CUDA if there is one, else CPU) or a device name.
+
+    Raises
+    ------
+    ArgumentError
+        If the name means nothing to torch, or there is no such device here.
+    """
+    import torch
+
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except RuntimeError as error:
+        raise ArgumentError(f"device {device!r}: use 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'") from error
+    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
+        raise ArgumentError(
+            f"device {device!r}: torch sees {torch.cuda.device_count()} CUDA devices; use 'auto' or 'cpu'"
+        )
+    if resolved.type == "mps" and not torch.backends.mps.is_available():
+        raise ArgumentError("device 'mps': torch sees no Metal device; use 'auto' or 'cpu'")
+    return resolved
+
+
+@contextmanager
+def inference(module: torch.nn.Module, device: torch.device) -> Iterator[None]:
+    """Run a module for inference: evaluation mode (restored afterwards), no gradients, no TF32.
+
+    TF32 convolutions, a GPU's default, keep ten bits of the mantissa; without them float32 embeddings agree
+    with a CPU's to rounding.
+    """
+    import torch
+
+    training = [part for part in module.modules() if part.training]
+    with ExitStack() as context:
+        for part in training:
+            part.training = False
+        context.callback(_set_training, training)
+        context.enter_context(torch.no_grad())
+        if device.type == "cuda":
+            context.enter_context(
+                torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
+            )
+        yield
+
+
+def _set_training(parts: Sequence[torch.nn.Module]) -> None:
+    for part in parts:
+        part.training = True
+
+
+def stack(batch: Sequence[Any]) -> torch.Tensor:
+    """Stack preprocessed images (tensors or arrays of one shape) into a batch tensor."""
+    import torch
+
+    return torch.stack([item if isinstance(item, torch.Tensor) else torch.from_numpy(item) for item in batch])
+
+
+def to_array(rows: torch.Tensor) -> NDArray[np.float32]:
+    """Return a tensor as a float32 array in main memory."""
+    array: NDArray[np.float32] = rows.detach().float().cpu().numpy()
+    return array
+
+
+def pool(output: object, *, name: str) -> torch.Tensor:
+    """Turn a module's output into rows.
+
+    Parameters
+    ----------
+    output
+        ``(n, d)`` is taken as it is; ``(n, c, h, w)`` feature maps and ``(n, t, d)`` token sequences are
+        averaged over space or tokens.
+    name
+        The model, for the message.
+
+    Raises
+    ------
+    ModelError
+        For any other output.
+    """
+    import torch
+
+    if isinstance(output, torch.Tensor):
+        if output.ndim == 2:
+            return output
+        if output.ndim == 4:
+            return output.mean(dim=(2, 3))
+        if output.ndim == 3:
+            return output.mean(dim=1)
+        shown = f"a tensor of shape {tuple(output.shape)}"
+    else:
+        shown = f"a {type(output).__name__}"
+    raise ModelError(
+        f"{name} returns {shown}; needed is one tensor of shape (n, d), (n, c, h, w) or (n, tokens, d): "
+        "name a submodule that gives one with layer=, or wrap the module in a function"
+    )
+
+
+class DefaultPreprocessing:
+    """The preprocessing of a bare module: what ImageNet classifiers are commonly given.
+
+    Shorter side resized to ``input_size`` (bicubic, antialiased), centre crop to a square, scaled to [0, 1],
+    ImageNet mean subtracted and divided by its standard deviation; ``(3, input_size, input_size)`` float32.
+
+    Parameters
+    ----------
+    input_size
+        Side of the square in pixels.
+    """
+
+    def __init__(self, input_size: int = 224) -> None:
+        self.input_size = input_size
+
+    @property
+    def version(self) -> str:
+        """What the result depends on."""
+        return f"default: bicubic {self.input_size}, mean {IMAGENET_MEAN}, std {IMAGENET_STD}"
+
+    def __call__(self, image: Image.Image) -> NDArray[np.float32]:
+        """Turn one image into ``(3, input_size, input_size)`` float32."""
+        from PIL import Image as PillowImage
+
+        size = self.input_size
+        scale = size / min(image.size)
+        width, height = (max(size, round(side * scale)) for side in image.size)
+        resized = image.convert("RGB").resize((width, height), PillowImage.Resampling.BICUBIC)
+        left, top = (width - size) // 2, (height - size) // 2
+        pixels = np.asarray(resized.crop((left, top, left + size, top + size)), dtype=np.float32) / 255
+        scaled = (pixels - np.asarray(IMAGENET_MEAN, np.float32)) / np.asarray(IMAGENET_STD, np.float32)
+        return np.ascontiguousarray(scaled.transpose(2, 0, 1))
+
+
+class ModuleEmbedder:
+    """An embedder around a torch module.
+
+    Build it with :func:`embedder_from_module` or a spec string.
+
+    Parameters
+    ----------
+    module
+        Takes ``(n, 3, h, w)``, gives rows (see :func:`pool`).
+    preprocess
+        One RGB image to one model input. Called from several threads at once.
+    description
+        Everything besides the weights that embeddings depend on, in plain Python.
+    name
+        Short name for reports.
+    input_size
+        Shorter side in pixels that preprocessing needs; ``None`` = images are decoded in full.
+    device
+        Where it runs.
+    trained
+        False if the weights are random.
+    layer
+        Submodule whose output is taken instead of the module's own.
+    owned
+        Whether the module belongs to this object alone, so that its weights cannot change.
+    persistent
+        Whether the fingerprint covers all that embeddings depend on; else they are kept in memory only.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        *,
+        preprocess: Callable[[Image.Image], Any],
+        description: Mapping[str, object],
+        name: str,
+        input_size: int | None,
+        device: torch.device,
+        trained: bool = True,
+        layer: str | None = None,
+        owned: bool = False,
+        persistent: bool = True,
+    ) -> None:
+        self.module = module.to(device)
+        self.name = name
+        self.trained = trained
+        self.input_size = input_size
+        self.persistent = persistent
+        self._preprocess = preprocess
+        self._description = dict(description)
+        self._device = device
+        self._layer = layer
+        self._owned = owned
+        self._known_fingerprint: str | None = None
+        self._in_float32: torch.nn.Module | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of weights, architecture, preprocessing, dtype, device type and library versions.
+
+        Computed once for a module that nobody else holds, on every access for a user's own module, whose
+        weights may change between two tests.
+        """
+        if self._known_fingerprint is not None:
+            return self._known_fingerprint
+        value = hash_description(
+            {
+                **self._description,
+                "weights": hash_tensors(self.module.state_dict()),
+                "layer": self._layer,
+                "dtype": str(self._dtype),
+                "device": self._device.type,
+            }
+        )
+        if self._owned:
+            self._known_fingerprint = value
+        return value
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        import torch
+
+        found = (p.dtype for p in self.module.parameters() if p.is_floating_point())
+        return next(found, torch.float32)
+
+    def preprocess(self, image: Image.Image) -> Any:
+        """Turn one RGB image into the module's input."""
+        return self._preprocess(image)
+
+    def embed(self, batch: Sequence[Any]) -> NDArray[np.float32]:
+        """Embed preprocessed images: ``(n, d)`` float32.
+
+        A batch in which a half-precision module gives NaN or infinity is computed once more in float32.
+        """
+        import torch
+
+        inputs = stack(batch).to(self._device)
+        dtype = self._dtype
+        rows = self._run(self.module, inputs.to(dtype))
+        if dtype != torch.float32 and not np.isfinite(rows).all():
+            if self._in_float32 is None:
+                self._in_float32 = copy.deepcopy(self.module).float()
+            rows = self._run(self._in_float32, inputs.float())
+        return rows
+
+    def _run(self, module: torch.nn.Module, inputs: torch.Tensor) -> NDArray[np.float32]:
+        with inference(module, self._device):
+            if self._layer is None:
+                return to_array(pool(module(inputs), name=self.name))
+            caught: list[object] = []
+            hook = module.get_submodule(self._layer).register_forward_hook(
+                lambda _module, _inputs, output: caught.append(output)
+            )
+            try:
+                module(inputs)
+            finally:
+                hook.remove()
+            if len(caught) != 1:
+                raise ModelError(
+                    f"{self.name}: layer {self._layer!r} ran {len(caught)} times in one forward pass; "
+                    "name a submodule that runs once"
+                )
+            return to_array(pool(caught[0], name=f"{self.name}, layer {self._layer!r},"))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} on {self._device}>"
+
+
+class CallableEmbedder:
+    """An embedder around a function from a list of RGB PIL images to ``(n, d)`` numbers.
+
+    Build it with :func:`embedder_from_callable`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[list[Image.Image]], Any],
+        *,
+        name: str,
+        version: str | None,
+        input_size: int | None,
+        trained: bool,
+    ) -> None:
+        self.name = name
+        self.trained = trained
+        self.input_size = input_size
+        self.persistent = version is not None
+        self._function = function
+        kind = "unversioned" if version is None else "version"
+        self.fingerprint = hash_description({"callable": name, kind: version or source_code(function)})
+
+    def preprocess(self, image: Image.Image) -> Image.Image:
+        """Return the image: the function does its own preprocessing."""
+        return image
+
+    def embed(self, batch: Sequence[Image.Image]) -> NDArray[np.float32]:
+        """Embed images: ``(n, d)`` float32."""
+        rows = self._function(list(batch))
+        if hasattr(rows, "detach"):  # a torch tensor, perhaps on a GPU
+            return to_array(rows)
+        return np.asarray(rows, dtype=np.float32)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+
+def embedder_from_module(
+    module: torch.nn.Module,
+    *,
+    preprocess: Callable[[Image.Image], Any] | None = None,
+    layer: str | None = None,
+    input_size: int = 224,
+    name: str | None = None,
+    trained: bool = True,
+    device: str | None = None,
+    version: str | None = None,
+) -> ModuleEmbedder:
+    """Make an embedder of a torch module.
+
+    The module is used as it is: in evaluation mode while it runs (and then set back), on its own device
+    and in its own dtype.
+
+    Parameters
+    ----------
+    module
+        Takes ``(n, 3, h, w)``; gives ``(n, d)``, ``(n, c, h, w)`` (averaged over space) or ``(n, t, d)``
+        (averaged over tokens).
+    preprocess
+        One RGB PIL image to one input (tensor or array without batch dimension), thread-safe; ``None`` =
+        :class:`DefaultPreprocessing`. Its result must depend on the image alone.
+    layer
+        Name of the submodule whose output is the embedding, e.g. ``"avgpool"``; ``None`` = the module's.
+    input_size
+        Side of the default preprocessing's square; with ``preprocess``, the shorter side in pixels that it
+        needs (larger JPEGs are decoded at reduced scale).
+    name
+        Short name for reports; ``None`` = the module's class name.
+    trained
+        False if the weights are random: results are then marked.
+    device
+        Device to move the module to; ``None`` = it stays where it is.
+    version
+        Changes whenever ``preprocess`` does. Needed for the cache on disk unless ``preprocess`` is a
+        torchvision transform or has a ``version`` of its own; otherwise embeddings are kept in memory only.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such layer (the message lists those that exist) or device.
+    """
+    import torch
+
+    name = name or type(module).__name__
+    layers = dict(module.named_modules())
+    if layer is not None and layer not in layers:
+        known = [key for key in layers if key]
+        shown = ", ".join(known[:20]) + (" ..." if known[20:] else "")
+        raise ArgumentError(f"{name} has no layer {layer!r}; there are {shown}")
+    transform = DefaultPreprocessing(input_size) if preprocess is None else preprocess
+    described = version or describe_preprocessing(transform)
+    if device is None:
+        first = next(module.parameters(), None)
+        place = torch.device("cpu") if first is None else first.device
+    else:
+        place = resolve_device(device)
+    return ModuleEmbedder(
+        module,
+        preprocess=transform,
+        description={
+            "module": name,
+            "architecture": repr(module),
+            "code": _own_code(module),
+            "preprocessing": described or source_code(transform),
+            "input_size": input_size,
+            "versions": library_versions("torch", "torchvision", "timm", "numpy", "pillow"),
+        },
+        name=name,
+        input_size=input_size,
+        device=place,
+        trained=trained,
+        layer=layer,
+        persistent=described is not None,
+    )
+
+
+def embedder_from_callable(
+    function: Callable[[list[Image.Image]], Any],
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    input_size: int | None = None,
+    trained: bool = True,
+) -> CallableEmbedder:
+    """Make an embedder of a function.
+
+    Parameters
+    ----------
+    function
+        Takes a list of RGB PIL images of any sizes, gives ``(n, d)`` numbers (array or tensor). A row must
+        depend on its image alone.
+    name
+        Short name for reports; ``None`` = the function's name.
+    version
+        Changes whenever the function's results do (code, weights, configuration): it is all that the cache
+        can know of a function. Without it (or an attribute ``version``) embeddings are kept in memory only.
+    input_size
+        Shorter side in pixels that the function needs; ``None`` = images are decoded in full.
+    trained
+        False if the weights behind it are random.
+    """
+    if version is None:
+        version = _own_version(function)
+    if name is None:
+        name = str(getattr(function, "__qualname__", type(function).__name__))
+    return CallableEmbedder(function, name=name, version=version, input_size=input_size, trained=trained)
+
+
+def describe_preprocessing(preprocess: Callable[..., Any]) -> str | None:
+    """Return a text that changes whenever the preprocessing does, or ``None`` if there is none to be had.
+
+    Known are objects with a ``version`` and transforms of torchvision and timm, whose printed form shows
+    all parameters. Printed forms with a memory address do not.
+    """
+    version = _own_version(preprocess)
+    if version is not None:
+        return version
+    if type(preprocess).__module__.split(".")[0] not in _LIBRARY_PACKAGES:
+        return None
+    printed = repr(preprocess)
+    return None if " at 0x" in printed or "<lambda>" in printed else printed
+
+
+def source_code(thing: object) -> str:
+    """Return the source text of a function or of an object's class; a random text if it cannot be had."""
+    try:
+        return inspect.getsource(thing if inspect.isroutine(thing) else type(thing))
+    except (OSError, TypeError):
+        return uuid.uuid4().hex
+
+
+def _own_version(thing: object) -> str | None:
+    version = getattr(thing, "version", None)
+    return version if isinstance(version, str) else None
+
+
+def _own_code(module: torch.nn.Module) -> dict[str, str]:
+    """Source text of the classes outside the known libraries: their weights do not show what they compute."""
+    classes = {type(part) for part in module.modules()}
+    return {
+        f"{cls.__module__}.{cls.__qualname__}": _class_source(cls)
+        for cls in classes
+        if cls.__module__.split(".")[0] not in _LIBRARY_PACKAGES
+    }
+
+
+def _class_source(cls: type) -> str:
+    try:
+        return inspect.getsource(cls)
+    except (OSError, TypeError):
+        return "not available"

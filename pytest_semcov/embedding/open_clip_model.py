@@ -1,0 +1,436 @@
+"""Encoders from open_clip: named models of the hub, local weights, and the built-in model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_semcov.embedding import hub
+from pytest_semcov.embedding.fingerprint import hash_description, hash_tensors, library_versions
+from pytest_semcov.embedding.modules import inference, stack, to_array
+from pytest_semcov.embedding.weights import existing_file
+from pytest_semcov.errors import ArgumentError, ModelError
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+    from PIL import Image
+
+    from pytest_semcov.embedding.specs import ModelSpec
+
+_HUB_FILES = (
+    "open_clip_model.safetensors",
+    "open_clip_pytorch_model.safetensors",
+    "open_clip_pytorch_model.bin",
+)
+_TEXTS_AT_ONCE = 256
+_HUB_PREFIX = "hf-hub:"
+
+
+class OpenClipEncoder:
+    """An open_clip model with its own preprocessing, tokenizer and logit scale.
+
+    Build it with :func:`pytest_semcov.embedding.specs.load_encoder`.
+
+    Parameters
+    ----------
+    model
+        The model, in float32.
+    preprocess
+        Its transform for evaluation.
+    tokenizer
+        Its tokenizer.
+    description
+        Preprocessing and architecture in plain Python, for the fingerprint.
+    name
+        Short name for reports.
+    input_size
+        Shorter side in pixels that preprocessing needs.
+    device
+        Where it runs.
+    trained
+        False if the weights are random.
+    card
+        Model card in plain Python: ``semantics`` and ``label_error`` are read; ``None`` = open vocabulary.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        preprocess: Callable[[Image.Image], Any],
+        tokenizer: Any,
+        description: Mapping[str, object],
+        name: str,
+        input_size: int,
+        device: torch.device,
+        trained: bool = True,
+        card: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model.to(device).eval()
+        self.name = name
+        self.trained = trained
+        self.input_size = input_size
+        self.card = card
+        self._preprocess = preprocess
+        self._tokenizer = tokenizer
+        self._device = device
+        self._texts: dict[str, NDArray[np.float32]] = {}
+        self.fingerprint = hash_description(
+            {
+                **description,
+                "weights": hash_tensors(model.state_dict()),
+                "tokenizer": [type(tokenizer).__name__, self._context_length],
+                "dtype": "float32",
+                "device": device.type,
+                "versions": library_versions("open_clip_torch", "torch", "torchvision", "pillow"),
+            }
+        )
+
+    @property
+    def logit_scale(self) -> float:
+        """The model's own scale of cosines, exponentiated."""
+        return float(self.model.logit_scale.detach().exp())
+
+    @property
+    def semantics(self) -> Mapping[str, Mapping[str, Sequence[str]]] | None:
+        """Semantics (name → category → phrases) of the model's card; ``None`` = open vocabulary."""
+        if self.card is None:
+            return None
+        semantics: Mapping[str, Mapping[str, Sequence[str]]] = self.card["semantics"]
+        return semantics
+
+    def label_error(self, semantic: str) -> Mapping[str, Any] | None:
+        """Return how often the model labels this semantic correctly, as its card states it.
+
+        Parameters
+        ----------
+        semantic
+            Name of a semantic, e.g. ``"day_night"``.
+
+        Returns
+        -------
+        Mapping
+            Category → counts of the card's measurement; ``None`` if there is no card or it does not say.
+        """
+        errors: Mapping[str, Mapping[str, Any]] = (self.card or {}).get("label_error", {})
+        return errors.get(semantic)
+
+    def preprocess(self, image: Image.Image) -> Any:
+        """Turn one RGB image into the model's input, ``(3, h, w)`` float32."""
+        return self._preprocess(image)
+
+    def encode_images(self, batch: Sequence[Any]) -> NDArray[np.float32]:
+        """Encode preprocessed images: ``(n, d)`` float32, not normalised."""
+        with inference(self.model, self._device):
+            return to_array(self.model.encode_image(stack(batch).to(self._device)))
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Encode texts: ``(k, d)`` float32, not normalised. Each text is encoded once per process.
+
+        Raises
+        ------
+        ArgumentError
+            If the tokenizer would cut a text off; the message shows it with both lengths.
+        """
+        new = [text for text in dict.fromkeys(texts) if text not in self._texts]
+        for text in new:
+            length = token_count(self._tokenizer, text)
+            if length > self._context_length:
+                raise ArgumentError(
+                    f"{self.name} takes {self._context_length} tokens and would cut off this text of "
+                    f"{length}: {text!r}; shorten it"
+                )
+        for start in range(0, len(new), _TEXTS_AT_ONCE):
+            part = new[start : start + _TEXTS_AT_ONCE]
+            with inference(self.model, self._device):
+                rows = to_array(self.model.encode_text(self._tokenizer(part).to(self._device)))
+            if not np.isfinite(rows).all():
+                bad = part[int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])]
+                raise ModelError(f"{self.name} gives NaN or infinity for the text {bad!r}")
+            self._texts.update(zip(part, rows, strict=True))
+        return np.stack([self._texts[text] for text in texts]) if texts else np.empty((0, 0), np.float32)
+
+    @property
+    def _context_length(self) -> int:
+        length: int = self._tokenizer.context_length
+        return length
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} on {self._device}>"
+
+
+def token_count(tokenizer: Any, text: str) -> int:
+    """Return the number of tokens of a text, special tokens included, before any truncation.
+
+    Parameters
+    ----------
+    tokenizer
+        One of open_clip's tokenizers.
+    text
+        The text as the user wrote it.
+    """
+    if hasattr(tokenizer, "encode"):  # CLIP's own byte-pair encoding; plus start and end of text
+        return len(tokenizer.encode(text)) + 2
+    clean = getattr(tokenizer, "clean_fn", None)
+    cleaned = clean(text) if clean is not None else text
+    if getattr(tokenizer, "tokenizer_mode", "") == "clips":
+        return len(tokenizer.tokenizer(cleaned, add_special_tokens=False).input_ids) + 3
+    return len(tokenizer.tokenizer(cleaned, truncation=False).input_ids)
+
+
+def load_open_clip(spec: ModelSpec, device: torch.device) -> OpenClipEncoder:
+    """Load an open_clip model.
+
+    Parameters
+    ----------
+    spec
+        ``name`` is one of ``open_clip.list_models()``, a configuration file, or ``hf-hub:ORG/REPOSITORY``;
+        weights come from ``path`` or the pretrained ``tag``.
+    device
+        Where it runs.
+
+    Raises
+    ------
+    ArgumentError
+        If open_clip has no such model or tag; the message lists those that exist.
+    ModelError
+        If configuration or weights are not to be had or do not fit.
+    """
+    import open_clip
+
+    text = str(spec)
+    if spec.name.startswith(_HUB_PREFIX):
+        repository = spec.name.removeprefix(_HUB_PREFIX)
+        config = hub.fetch(text, repository, ["open_clip_config.json"])
+        weights = None if spec.untrained else spec.path or hub.fetch(text, repository, _HUB_FILES)
+        return from_config(config, weights, spec=text, name=text, device=device)
+    if spec.name.endswith(".json"):
+        config = existing_file(spec.name, spec=text)
+        if spec.path is None and not spec.untrained:
+            raise ArgumentError(f"{text}: a configuration needs weights: open_clip:{spec.name}@WEIGHTS")
+        return from_config(config, spec.path, spec=text, name=f"open_clip:{config.stem}", device=device)
+    if open_clip.get_model_config(spec.name) is None:
+        raise ArgumentError(
+            f"{text}: open_clip has no model {spec.name!r}; it has {', '.join(open_clip.list_models())}"
+        )
+    if spec.tag is not None:
+        return _from_tag(spec, device)
+    if spec.path is None and not spec.untrained:
+        tags = open_clip.list_pretrained_tags_by_model(spec.name)
+        raise ArgumentError(
+            f"{text}: name the weights, as open_clip:{spec.name}/TAG with one of "
+            f"{', '.join(tags) or '(none)'}, or as open_clip:{spec.name}@PATH"
+        )
+    return _create(
+        spec.name,
+        spec.path,
+        preprocessing=_common_preprocessing(spec.name),
+        spec=text,
+        name=f"open_clip:{spec.name}",
+        device=device,
+    )
+
+
+def load_builtin(device: torch.device) -> OpenClipEncoder:
+    """Load the image-text model that ships with this package, with its card.
+
+    Raises
+    ------
+    ModelError
+        If its files are missing from the installation.
+    """
+    from pytest_semcov.embedding import builtin
+
+    card = builtin.card()
+    return from_config(
+        Path(builtin.config_path()),
+        Path(builtin.weights_path()),
+        spec="builtin",
+        name="builtin",
+        device=device,
+        preprocessing=card["preprocess"],
+        card=card,
+    )
+
+
+def from_config(
+    config_path: Path,
+    weights: str | Path | None,
+    *,
+    spec: str,
+    name: str,
+    device: torch.device,
+    preprocessing: Mapping[str, Any] | None = None,
+    card: Mapping[str, Any] | None = None,
+) -> OpenClipEncoder:
+    """Build an encoder from an open_clip configuration file and a weights file.
+
+    Parameters
+    ----------
+    config_path
+        JSON: either the model configuration itself or ``{"model_cfg": ..., "preprocess_cfg": ...}`` as in
+        hub repositories. A tokenizer of the transformers library is taken from the same folder if its files
+        lie there.
+    weights
+        Weights file; ``None`` = random weights.
+    spec, name
+        For messages and reports.
+    device
+        Where it runs.
+    preprocessing
+        open_clip's preprocessing keys (``size``, ``mean``, ``std``, ``interpolation``, ``resize_mode``);
+        ``None`` = those of the file, else CLIP's.
+    card
+        Model card.
+
+    Raises
+    ------
+    ModelError
+        If the file is no configuration, or weights do not fit.
+    """
+    import open_clip
+
+    try:
+        content = json.loads(Path(config_path).read_text(encoding="utf-8"))
+        own_preprocessing = content.pop("preprocess_cfg", {})
+        config = content.get("model_cfg", content)
+        if not {"embed_dim", "vision_cfg", "text_cfg"} <= set(config):
+            raise ValueError("it lacks embed_dim, vision_cfg or text_cfg")
+    except (ValueError, AttributeError) as error:
+        raise ModelError(f"{spec}: {config_path} is no open_clip configuration: {error}") from error
+    if (
+        config["text_cfg"].get("hf_tokenizer_name")
+        and (config_path.parent / "tokenizer_config.json").is_file()
+    ):
+        config["text_cfg"]["hf_tokenizer_name"] = str(config_path.parent)
+    # open_clip finds configurations by file stem in one registry: a stem with the content's hash cannot
+    # collide with its own names or another file called config.json.
+    registered = json.dumps(config, sort_keys=True)
+    stem = f"{config_path.stem}-{hashlib.sha256(registered.encode()).hexdigest()[:16]}"
+    if stem not in open_clip.list_models():
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / f"{stem}.json"
+            copy.write_text(registered, encoding="utf-8")
+            open_clip.add_model_config(copy)
+    return _create(
+        stem,
+        weights,
+        preprocessing=own_preprocessing if preprocessing is None else preprocessing,
+        spec=spec,
+        name=name,
+        device=device,
+        card=card,
+    )
+
+
+def _from_tag(spec: ModelSpec, device: torch.device) -> OpenClipEncoder:
+    import open_clip
+
+    text = str(spec)
+    tag = open_clip.get_pretrained_cfg(spec.name, spec.tag)
+    if not tag:
+        tags = open_clip.list_pretrained_tags_by_model(spec.name)
+        raise ArgumentError(
+            f"{text}: {spec.name} has no tag {spec.tag!r}; it has {', '.join(tags) or 'none'}"
+        )
+    repository, _, filename = tag["hf_hub"].rpartition("/")
+    files: Sequence[str] = _HUB_FILES if not filename else (f"{Path(filename).stem}.safetensors", filename)
+    weights = hub.fetch(text, repository, files)
+    return _create(
+        spec.name,
+        weights,
+        preprocessing=tag,
+        spec=text,
+        name=text,
+        device=device,
+        # Weights trained with the approximate GELU need it, whatever the named configuration says.
+        quick_gelu=bool(tag.get("quick_gelu", False)),
+    )
+
+
+def _common_preprocessing(name: str) -> Mapping[str, Any]:
+    """Return the preprocessing that all published weights share, ``{}`` (CLIP's) if they differ."""
+    import open_clip
+
+    keys = ("mean", "std", "interpolation", "resize_mode")
+    published = [
+        {key: tag[key] for key in keys if tag.get(key) is not None}
+        for tag in (
+            open_clip.get_pretrained_cfg(name, tag) for tag in open_clip.list_pretrained_tags_by_model(name)
+        )
+    ]
+    return published[0] if published and all(entry == published[0] for entry in published) else {}
+
+
+def _create(
+    registered: str,
+    weights: str | Path | None,
+    *,
+    preprocessing: Mapping[str, Any],
+    spec: str,
+    name: str,
+    device: torch.device,
+    quick_gelu: bool = False,
+    card: Mapping[str, Any] | None = None,
+) -> OpenClipEncoder:
+    import open_clip
+    import torch
+    from open_clip.transform import PreprocessCfg, image_transform_v2
+
+    path = None if weights is None else existing_file(weights, spec=spec)
+    config = open_clip.get_model_config(registered)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            model = open_clip.create_model(
+                registered,
+                pretrained=None if path is None else str(path),
+                require_pretrained=path is not None,
+                pretrained_text=False,
+                precision="fp32",
+                force_quick_gelu=quick_gelu,
+                force_preprocess_cfg=dict(preprocessing),
+                weights_only=True,
+            )
+    except Exception as error:
+        shown = " ".join(str(error).split())[:600]
+        raise ModelError(f"{spec}: weights {path} do not load into {registered}: {shown}") from error
+    final = open_clip.get_model_preprocess_cfg(model)
+    size = final["size"]
+    return OpenClipEncoder(
+        model,
+        preprocess=image_transform_v2(PreprocessCfg(**final), is_train=False),
+        tokenizer=_tokenizer(registered, config, spec),
+        description={
+            "library": "open_clip",
+            "architecture": config,
+            "quick_gelu": quick_gelu,
+            "preprocessing": {key: str(value) for key, value in final.items()},
+        },
+        name=name,
+        input_size=size if isinstance(size, int) else max(size),
+        device=device,
+        trained=path is not None,
+        card=card,
+    )
+
+
+def _tokenizer(registered: str, config: Mapping[str, Any], spec: str) -> Any:
+    import open_clip
+
+    source = config["text_cfg"].get("hf_tokenizer_name")
+    if not source:
+        return open_clip.get_tokenizer(registered)
+    try:
+        local = {"local_files_only": True} if hub.offline() else {}
+        return open_clip.get_tokenizer(registered, **local)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        raise hub.missing(spec, source, ["the tokenizer"], reason) from error
