@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_semcov.errors import ArgumentError
@@ -21,8 +20,10 @@ if TYPE_CHECKING:
     from pytest_semcov.embedding.cache import EmbeddingCache
     from pytest_semcov.embedding.protocols import Embedder, Embeddings, Encoder, Progress
     from pytest_semcov.gates.verdict import Verdict
+    from pytest_semcov.judging_synthetic import Augmented
     from pytest_semcov.semantics.descriptors import Descriptor
     from pytest_semcov.semantics.labelling import Labels
+    from pytest_semcov.semantics.ranking import Ranking, RankingAcrossEmbedders
 
 T = TypeVar("T")
 
@@ -95,7 +96,7 @@ class Workbench:
         if not given:
             return self
         return Workbench(
-            replace(self.settings, **given),
+            self.settings.override(given, where="argument"),
             encoder=None if "encoder" in given else self._encoder,
             embedder=None if "embedder" in given else self._embedder,
             descriptors=self._descriptors,
@@ -249,7 +250,8 @@ class Workbench:
             missing = [sample_id for sample_id in dataset.ids if sample_id not in row]
             if missing:
                 raise ArgumentError(
-                    f"labels of {name!r}: no label for {missing[0]!r} ({len(missing)} of {len(dataset)} images)"
+                    f"labels of {name!r}: no label for {missing[0]!r} "
+                    f"({len(missing)} of {len(dataset)} images)"
                 )
             return labels.select([row[sample_id] for sample_id in dataset.ids])
         if labels is not None:
@@ -257,9 +259,7 @@ class Workbench:
             source: Any = labels
             return labels_from(dataset, name, source, descriptor=known)
         descriptor, encoder, settings = self.descriptor(semantic), self.encoder, self.settings
-        from pytest_semcov.semantics.labelling import check_known
-
-        check_known(encoder, descriptor, protocol=settings.protocol)
+        self._check_known(dataset, descriptor)
         embeddings = self.encode(dataset)
         return self.shared.once(
             (
@@ -279,6 +279,98 @@ class Workbench:
                 protocol=settings.protocol,
             ),
         )
+
+    def knows(self, dataset: Dataset, semantic: str | Descriptor) -> bool:
+        """Whether the encoder can label this semantic on such images with known or general competence."""
+        from pytest_semcov.errors import UnknownSemanticError
+
+        try:
+            self._check_known(dataset, self.descriptor(semantic))
+        except UnknownSemanticError:
+            return False
+        return True
+
+    def _check_known(self, dataset: Dataset, descriptor: Descriptor) -> None:
+        """Raise UnknownSemanticError if the encoder has a card that is silent on this or on such images."""
+        from pytest_semcov.errors import UnknownSemanticError
+        from pytest_semcov.judging_coverage import card_label_error, is_rendered
+        from pytest_semcov.semantics.labelling import check_known
+
+        encoder = self.encoder
+        check_known(encoder, descriptor, protocol=self.settings.protocol)
+        if encoder.semantics is None:
+            return
+        rendered = is_rendered(dataset)
+        if not card_label_error(encoder, descriptor.name, rendered=rendered):
+            images = "rendered scenes" if rendered else "photographs"
+            raise UnknownSemanticError(
+                descriptor.name, encoder.name, f"its card does not say how often it is right on {images}"
+            )
+
+    # -- verdicts --------------------------------------------------------------------------------------
+
+    def coverage(self, dataset: Dataset, semantic: str | Descriptor, **arguments: Any) -> Verdict:
+        """Judge one semantic; arguments and verdict as of :func:`~pytest_semcov.assert_semantic_covered`."""
+        from pytest_semcov.judging_coverage import judge_coverage
+
+        return judge_coverage(self, dataset, semantic, **arguments)
+
+    def scan(
+        self, dataset: Dataset, semantics: Sequence[str | Descriptor] | None = None, **arguments: Any
+    ) -> Verdict:
+        """Judge many semantics; as :func:`~pytest_semcov.assert_no_uncovered_semantics`."""
+        from pytest_semcov.judging_coverage import judge_scan
+
+        return judge_scan(self, dataset, semantics, **arguments)
+
+    def combinations(
+        self, dataset: Dataset, semantics: Sequence[str | Descriptor], **arguments: Any
+    ) -> Verdict:
+        """Judge combinations of categories; as :func:`~pytest_semcov.assert_combinations_covered`."""
+        from pytest_semcov.judging_coverage import judge_combinations
+
+        return judge_combinations(self, dataset, semantics, **arguments)
+
+    def reliability(self, dataset: Dataset, semantic: str | Descriptor, **arguments: Any) -> Verdict:
+        """Judge labels; as :func:`~pytest_semcov.assert_labels_reliable`."""
+        from pytest_semcov.judging_coverage import judge_reliability
+
+        return judge_reliability(self, dataset, semantic, **arguments)
+
+    def sufficiency(self, synthetic: object, **arguments: Any) -> Verdict:
+        """Judge synthetic images; as :func:`~pytest_semcov.assert_synthetic_sufficient`."""
+        from pytest_semcov.judging_synthetic import judge_sufficiency
+
+        return judge_sufficiency(self, synthetic, **arguments)
+
+    def rank(
+        self, dataset: Dataset, semantics: Sequence[str | Descriptor] | None = None, **arguments: Any
+    ) -> Ranking | RankingAcrossEmbedders:
+        """Rank the categories of many semantics by their importance to the embedder.
+
+        Parameters
+        ----------
+        dataset
+            The images.
+        semantics
+            Names or descriptors; default: all that can be labelled here.
+        **arguments
+            ``labels`` and ``embeddings`` as of :func:`~pytest_semcov.assert_no_uncovered_semantics`.
+
+        Returns
+        -------
+        Ranking or RankingAcrossEmbedders
+            By lift of cluster recall; with embeddings of several embedders by their mean rank.
+        """
+        from pytest_semcov.judging_coverage import rank_semantics
+
+        return rank_semantics(self, dataset, semantics, **arguments)
+
+    def augment(self, dataset: Dataset, **arguments: Any) -> Augmented:
+        """Translate, judge and join: see :func:`~pytest_semcov.judging_synthetic.augment_dataset`."""
+        from pytest_semcov.judging_synthetic import augment_dataset
+
+        return augment_dataset(self, dataset, **arguments)
 
 
 def _provided(given: object, default: object) -> Any:

@@ -1,0 +1,388 @@
+"""From a data set and a workbench to the verdicts on coverage and on labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_semcov.errors import ArgumentError, UnknownSemanticError
+from pytest_semcov.gates.coverage import (
+    CoverageBars,
+    combinations_verdict,
+    coverage_verdict,
+    scan_verdict,
+)
+from pytest_semcov.gates.figures import LabelError, SemanticEvidence
+
+if TYPE_CHECKING:
+    from pytest_semcov.data.samples import Dataset, Sample
+    from pytest_semcov.embedding.protocols import Embedder, Embeddings, Encoder
+    from pytest_semcov.gates.verdict import Verdict
+    from pytest_semcov.semantics.descriptors import Descriptor
+    from pytest_semcov.semantics.importance import Importance
+    from pytest_semcov.semantics.labelling import Labels
+    from pytest_semcov.semantics.ranking import Ranking, RankingAcrossEmbedders
+    from pytest_semcov.workbench import Workbench
+
+
+def judge_coverage(
+    bench: Workbench,
+    dataset: Dataset,
+    semantic: str | Descriptor,
+    *,
+    labels: object = None,
+    embeddings: Embeddings | None = None,
+    reference_labels: Mapping[str, str] | None = None,
+) -> Verdict:
+    """Judge one semantic; see :func:`~pytest_semcov.assert_semantic_covered`."""
+    usable, embedded = embedded_samples(bench, dataset, embeddings)
+    measured = _measure(bench, usable, [semantic], [embedded], {_name(semantic): labels})
+    evidence = measured.evidence(semantic, reference_labels=reference_labels)
+    return coverage_verdict(evidence, bars(bench), provenance=provenance(bench, [embedded]))
+
+
+def judge_scan(
+    bench: Workbench,
+    dataset: Dataset,
+    semantics: Sequence[str | Descriptor] | None = None,
+    *,
+    labels: Mapping[str, object] | None = None,
+    embeddings: Embeddings | Sequence[Embeddings] | None = None,
+    absent: str = "note",
+) -> Verdict:
+    """Judge many semantics; see :func:`~pytest_semcov.assert_no_uncovered_semantics`."""
+    given = list(embeddings) if isinstance(embeddings, Sequence) else [embeddings]
+    usable, first = embedded_samples(bench, dataset, given[0])
+    sets = [first, *(each for each in given[1:] if each is not None)]
+    chosen, left_out = _scanned(bench, usable, semantics, labels or {})
+    measured = _measure(bench, usable, chosen, sets, labels or {})
+    verdict = scan_verdict(
+        [measured.evidence(semantic) for semantic in chosen],
+        bars(bench),
+        absent=absent,
+        notes=[f"not scanned, since they cannot be labelled here: {', '.join(left_out)}"] if left_out else [],
+        provenance=provenance(bench, sets),
+    )
+    if len(sets) == 1:
+        return verdict
+    across = measured.across_embedders()
+    return replace(verdict, details=(*verdict.details, *str(across).splitlines()))
+
+
+def judge_combinations(
+    bench: Workbench,
+    dataset: Dataset,
+    semantics: Sequence[str | Descriptor],
+    *,
+    strength: int = 2,
+    labels: Mapping[str, object] | None = None,
+    impossible: Sequence[Mapping[str, str]] = (),
+) -> Verdict:
+    """Judge combinations of categories; see :func:`~pytest_semcov.assert_combinations_covered`."""
+    from pytest_semcov.semantics.combinations import combination_evidence
+    from pytest_semcov.semantics.evidence import unlabelled_evidence
+
+    measured = _measure(bench, dataset, semantics, [], labels or {})
+    problems = [unlabelled_evidence(each) for each in measured.labels.values() if isinstance(each, Exception)]
+    if problems:
+        return combinations_verdict(problems, bars(bench), provenance=provenance(bench, []))
+    known = measured.known_labels()
+    common = [sample_id for sample_id in known[0].ids if all(sample_id in each.by_id() for each in known)]
+    known = [each.select([each.ids.index(sample_id) for sample_id in common]) for each in known]
+    samples = _samples_by_id(dataset)
+    evidence = combination_evidence(
+        known,
+        strength=strength,
+        impossible=impossible,
+        synthetic=[not samples[sample_id].real for sample_id in common],
+    )
+    return combinations_verdict(evidence, bars(bench), provenance=provenance(bench, []))
+
+
+def judge_reliability(
+    bench: Workbench,
+    dataset: Dataset,
+    semantic: str | Descriptor,
+    *,
+    reference: object,
+    labels: object = None,
+    **limits: float,
+) -> Verdict:
+    """Judge labels against reference labels; see :func:`~pytest_semcov.assert_labels_reliable`."""
+    from pytest_semcov.gates.labels import label_reliability_verdict
+    from pytest_semcov.semantics.labelling import labels_from, paraphrase_codes
+    from pytest_semcov.semantics.reliability import (
+        measure_reliability,
+        unlabelled_reliability,
+        wording_agreement,
+    )
+
+    name = _name(semantic)
+    replay = provenance(bench, [])
+    try:
+        judged = bench.label(dataset, semantic, labels=labels)
+    except UnknownSemanticError as error:
+        return label_reliability_verdict(unlabelled_reliability(error), provenance=replay, **limits)
+    source: Any = reference
+    descriptor = bench.descriptors.get(name) if isinstance(semantic, str) else semantic
+    known = labels_from(dataset, name, source, descriptor=descriptor)
+    agreement = None
+    if judged.estimated:
+        codes = paraphrase_codes(bench.encode(dataset), bench.encoder, bench.descriptor(semantic))
+        agreement = wording_agreement(codes, judged.ids)
+    measured = measure_reliability(judged, known.by_id(), agreement=agreement)
+    return label_reliability_verdict(measured, provenance=replay, **limits)
+
+
+def rank_semantics(
+    bench: Workbench,
+    dataset: Dataset,
+    semantics: Sequence[str | Descriptor] | None = None,
+    *,
+    labels: Mapping[str, object] | None = None,
+    embeddings: Embeddings | Sequence[Embeddings] | None = None,
+) -> Ranking | RankingAcrossEmbedders:
+    """Rank the categories of many semantics by importance, over several embedders where several are given."""
+    from pytest_semcov.semantics.ranking import rank
+
+    given = list(embeddings) if isinstance(embeddings, Sequence) else [embeddings]
+    usable, first = embedded_samples(bench, dataset, given[0])
+    sets = [first, *(each for each in given[1:] if each is not None)]
+    chosen, _ = _scanned(bench, usable, semantics, labels or {})
+    measured = _measure(bench, usable, chosen, sets, labels or {})
+    return rank(list(measured.importances[0].values())) if len(sets) == 1 else measured.across_embedders()
+
+
+def bars(bench: Workbench) -> CoverageBars:
+    """Return the settings' bars for coverage."""
+    settings = bench.settings
+    return CoverageBars(**{name: getattr(settings, name) for name in CoverageBars.__slots__})
+
+
+def provenance(bench: Workbench, embedded: Sequence[Embeddings]) -> dict[str, object]:
+    """Return what replays a verdict: protocol, seed, versions, models, images that were left out."""
+    return {
+        "protocol": bench.settings.protocol,
+        "seed": bench.settings.seed,
+        "versions": versions(),
+        "models": [
+            {
+                "name": each.name or "embeddings as given",
+                "fingerprint": each.fingerprint,
+                "trained": each.trained,
+                "skipped": [
+                    {"sample_id": bad.sample_id, "path": bad.path, "rule": bad.rule} for bad in each.skipped
+                ],
+            }
+            for each in embedded
+        ],
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of this package and of the libraries behind its numbers."""
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ("pytest-semcov", "numpy", "scipy", "scikit-learn")}
+
+
+def embedded_samples(
+    bench: Workbench, dataset: Dataset, embeddings: Embeddings | None
+) -> tuple[Dataset, Embeddings]:
+    """Return the usable part of a data set and its embeddings, row by row.
+
+    Raises
+    ------
+    DatasetError
+        If embeddings are given and lack an image.
+    """
+    if embeddings is not None:
+        return dataset, embeddings.select(list(dataset.ids))
+    embedded = bench.embed(dataset)
+    if len(embedded) == len(dataset):
+        return dataset, embedded
+    usable = set(embedded.ids)
+    kept = [index for index, sample_id in enumerate(dataset.ids) if sample_id in usable]
+    return dataset.subset(kept), embedded
+
+
+class _Measured:
+    """Labels, and importance under each embedder, of several semantics on one data set."""
+
+    def __init__(
+        self,
+        bench: Workbench,
+        dataset: Dataset,
+        embedded: Sequence[Embeddings],
+        labels: Mapping[str, Labels | UnknownSemanticError],
+    ) -> None:
+        self.bench = bench
+        self.dataset = dataset
+        self.embedded = embedded
+        self.labels = labels
+        self.samples = _samples_by_id(dataset)
+        self.importances = [self._importances(each) for each in embedded]
+
+    def known_labels(self) -> list[Labels]:
+        """Return the labels of the semantics that could be labelled."""
+        return [each for each in self.labels.values() if not isinstance(each, Exception)]
+
+    def _importances(self, embedded: Embeddings) -> dict[str, Importance]:
+        """Measure all semantics on the real images, with one clustering for all."""
+        from pytest_semcov.metrics.cluster_recall import assign_clusters
+        from pytest_semcov.semantics.importance import adjust_together, importance, permutations_for
+
+        settings = self.bench.settings
+        known = self.known_labels()
+        real = [sample_id for sample_id in embedded.ids if self.samples[sample_id].real]
+        if not known or len(real) < settings.clusters:
+            return {}
+        key = (
+            embedded.fingerprint,
+            embedded.array.tobytes() if not embedded.fingerprint else "",
+            tuple(real),
+        )
+        rows = embedded.rows(real)
+        assignments = self.bench.shared.once(
+            ("clusters", key, settings.clusters, settings.seed),
+            lambda: assign_clusters(rows, clusters=settings.clusters, seed=settings.seed),
+        )
+        groups = [self.samples[sample_id].group for sample_id in real]
+        tests = sum(len(each.categories) for each in known)
+        measured = []
+        for each in known:
+            by_id = each.by_id()
+            codes = [
+                -1 if by_id.get(sample_id) is None else each.code(str(by_id[sample_id])) for sample_id in real
+            ]
+            measured.append(
+                importance(
+                    rows,
+                    codes,
+                    each.categories,
+                    semantic=each.semantic,
+                    clusters=settings.clusters,
+                    permutations=permutations_for(tests, max_p=settings.max_p),
+                    seed=settings.seed,
+                    groups=groups if any(group is not None for group in groups) else None,
+                    assignments=assignments,
+                    embedder=embedded.name,
+                    protocol=settings.protocol,
+                )
+            )
+        return {each.semantic: each for each in adjust_together(measured)}
+
+    def across_embedders(self) -> RankingAcrossEmbedders:
+        """Return the ranks aggregated over the embedders."""
+        from pytest_semcov.semantics.ranking import rank_across_embedders
+
+        return rank_across_embedders(
+            {
+                each.name or f"embedder {number}": list(importances.values())
+                for number, (each, importances) in enumerate(
+                    zip(self.embedded, self.importances, strict=True)
+                )
+            }
+        )
+
+    def evidence(
+        self, semantic: str | Descriptor, *, reference_labels: Mapping[str, str] | None = None
+    ) -> SemanticEvidence:
+        """Return what the gates need to know of one semantic."""
+        from pytest_semcov.semantics.evidence import gather_evidence, unlabelled_evidence
+
+        name = _name(semantic)
+        labels = self.labels[name]
+        if isinstance(labels, UnknownSemanticError):
+            return unlabelled_evidence(labels)
+        return gather_evidence(
+            labels,
+            synthetic=[not self.samples[sample_id].real for sample_id in labels.ids],
+            groups=[self.samples[sample_id].group for sample_id in labels.ids],
+            importance=self.importances[0].get(name) if self.importances else None,
+            embeddings=self.embedded[0].rows(labels.ids) if self.embedded else None,
+            label_error=self._label_error(labels, reference_labels),
+        )
+
+    def _label_error(
+        self, labels: Labels, reference_labels: Mapping[str, str] | None
+    ) -> Mapping[str, LabelError]:
+        """Return the labeller's known error: on the reference labels given, else from its card."""
+        from pytest_semcov.semantics.reliability import measure_reliability
+
+        if reference_labels is not None:
+            measured = measure_reliability(labels, reference_labels)
+            source = f"{measured.reference} reference labels"
+            return {match.category: match.error(source) for match in measured.matches}
+        if not labels.estimated:
+            return {}
+        return card_label_error(self.bench.encoder, labels.semantic, rendered=is_rendered(self.dataset))
+
+
+def _measure(
+    bench: Workbench,
+    dataset: Dataset,
+    semantics: Sequence[str | Descriptor],
+    embedded: Sequence[Embeddings],
+    labels: Mapping[str, object],
+) -> _Measured:
+    found: dict[str, Labels | UnknownSemanticError] = {}
+    for semantic in semantics:
+        name = _name(semantic)
+        try:
+            found[name] = bench.label(dataset, semantic, labels=labels.get(name))
+        except UnknownSemanticError as error:
+            found[name] = error
+    return _Measured(bench, dataset, embedded, found)
+
+
+def _scanned(
+    bench: Workbench,
+    dataset: Dataset,
+    semantics: Sequence[str | Descriptor] | None,
+    labels: Mapping[str, object],
+) -> tuple[list[str | Descriptor], list[str]]:
+    """Return the semantics to scan, and the names of those of the catalogue that cannot be labelled here."""
+    if semantics is not None:
+        if not semantics:
+            raise ArgumentError(
+                "semantics is empty: name at least one, or leave it out to scan the catalogue"
+            )
+        return list(semantics), []
+    chosen: list[str | Descriptor] = []
+    left_out: list[str] = []
+    for name in bench.descriptors:
+        known = name in labels or name in bench.settings.labels or bench.knows(dataset, name)
+        (chosen if known else left_out).append(name)
+    return chosen, left_out
+
+
+def card_label_error(model: Encoder | Embedder, semantic: str, *, rendered: bool) -> Mapping[str, LabelError]:
+    """Return category → errors that the encoder's card states for this kind of image; empty if none."""
+    stated: Any = getattr(model, "label_error", None)
+    errors = None if stated is None else stated(semantic, rendered=rendered)
+    return {
+        category: LabelError(
+            tuple(counts["recall"]),
+            tuple(counts["specificity"]),
+            str(counts.get("source", "the model's card")),
+        )
+        for category, counts in (errors or {}).items()
+    }
+
+
+def is_rendered(dataset: Dataset) -> bool:
+    """Whether all real images are rendered scenes, the images that the built-in encoder was made on."""
+    from pytest_semcov.data.scenes import SceneSource
+
+    real = [sample for sample in _samples_by_id(dataset).values() if sample.real]
+    return bool(real) and all(isinstance(sample.source, SceneSource) for sample in real)
+
+
+def _samples_by_id(dataset: Dataset) -> dict[str, Sample]:
+    return {sample.id: sample for sample in (dataset[index] for index in range(len(dataset)))}
+
+
+def _name(semantic: str | Descriptor) -> str:
+    return semantic if isinstance(semantic, str) else semantic.name
