@@ -83,9 +83,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return []
     settings = config.stash[SETTINGS]
     shown = [f"{name}={getattr(settings, name)}" for name in ("encoder", "embedder", "device", "seed")]
-    if settings.cache_dir is not None:
-        shown.append(f"cache={settings.cache_dir}")
-    return [f"semcov {__version__}: {', '.join(shown)}"]
+    return [f"semcov {__version__}: {', '.join(shown)}, cache={settings.cache_dir or 'of the user'}"]
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects by marker

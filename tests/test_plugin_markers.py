@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from front import run
 
 MISUSE = """
 import pytest
@@ -48,14 +49,10 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("distributed", [False, True])
-def test_misuse_is_one_clear_error_of_that_test(pytester: pytest.Pytester, distributed: bool):
+@pytest.mark.parametrize("workers", [None, 2])
+def test_misuse_is_one_clear_error_of_that_test(pytester: pytest.Pytester, workers: int | None):
     pytester.makepyfile(MISUSE)
-    if distributed:
-        pytest.importorskip("xdist")
-        result = pytester.runpytest_subprocess("-n2", "--strict-markers")
-    else:
-        result = pytester.runpytest_inprocess("--strict-markers", "-Werror")
+    result = run(pytester, "--strict-markers", "-Werror", workers=workers)
     result.assert_outcomes(errors=len(MESSAGES), passed=1)
     for name, message in MESSAGES.items():
         result.stdout.fnmatch_lines_random([f"*ERROR at setup of {name} *", message])
@@ -64,7 +61,7 @@ def test_misuse_is_one_clear_error_of_that_test(pytester: pytest.Pytester, distr
 
 
 def test_registered_with_signature(pytester: pytest.Pytester):
-    result = pytester.runpytest_inprocess("--markers")
+    result = run(pytester, "--markers")
     result.stdout.fnmatch_lines(
         [
             "@pytest.mark.semcov(?, encoder=..., *min_count=...*): settings of this test*",
@@ -82,10 +79,10 @@ def test_tests_that_use_the_package_are_selected_by_marker(pytester: pytest.Pyte
         test_by_name="from pytest_semcov.errors import VerdictFailed as Refused\ndef test_name(): pass",
         test_unrelated="import pytest\nsemcov = 3\ndef test_unrelated(): pass",
     )
-    result = pytester.runpytest_inprocess("--collect-only", "-q", "-m", "semcov")
+    result = run(pytester, "--collect-only", "-q", "-m", "semcov")
     names = {line.partition("::")[2] for line in result.outlines if "::" in line}
     assert names == {"test_fixture", "test_marker", "test_function", "test_module", "test_name"}
-    result = pytester.runpytest_inprocess("-m", "not semcov", "-q")
+    result = run(pytester, "-m", "not semcov", "-q")
     result.assert_outcomes(passed=3, deselected=5)
 
 
@@ -108,4 +105,4 @@ def test_a_test_of_unittest_and_a_doctest_run_as_ever(pytester: pytest.Pytester)
                 assert ACTIVE.get().workbench().settings.min_count == 30
         """
     )
-    pytester.runpytest_inprocess("--doctest-modules", "-Werror").assert_outcomes(passed=2)
+    run(pytester, "--doctest-modules", "-Werror").assert_outcomes(passed=2)

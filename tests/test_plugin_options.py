@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from front import run
 
 SHOW = """
 import pytest
@@ -27,7 +28,7 @@ class TestClass:
 def test_marker_then_command_line_then_ini_then_default(pytester: pytest.Pytester):
     pytester.makepyfile(SHOW)
     pytester.makeini("[pytest]\nsemcov_seed = 5\nsemcov_min_count = 12\nsemcov_protocol = deduce\n")
-    result = pytester.runpytest_inprocess("-s", "--strict-markers", "--strict-config", "-Werror")
+    result = run(pytester, "-s", "--strict-markers", "--strict-config", "-Werror")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
         [
@@ -37,14 +38,14 @@ def test_marker_then_command_line_then_ini_then_default(pytester: pytest.Pyteste
         ]
     )
     # zero on the command line is a value, not "not given"
-    result = pytester.runpytest_inprocess("-s", "--semcov-seed=0", "--semcov-protocol=matched")
+    result = run(pytester, "-s", "--semcov-seed=0", "--semcov-protocol=matched")
     result.stdout.fnmatch_lines(
         [
             "*seed=0 protocol=matched min_count=12 min_share=0.25",
             "*marked: seed=0 protocol=matched min_count=7",
         ]
     )
-    result = pytester.runpytest_inprocess("-s", "-o", "semcov_min_count=0")
+    result = run(pytester, "-s", "-o", "semcov_min_count=0")
     result.stdout.fnmatch_lines(["*seed=5 protocol=deduce min_count=0 min_share=0.25"])
 
 
@@ -54,7 +55,7 @@ def test_settings_from_pyproject(pytester: pytest.Pytester):
         "[tool.pytest.ini_options]\n"
         "semcov_seed = 5\nsemcov_min_share = 0.5\nsemcov_labels = ['day_night = label']\n"
     )
-    result = pytester.runpytest_inprocess("-s", "-Werror")
+    result = run(pytester, "-s", "-Werror")
     result.stdout.fnmatch_lines(["*seed=5 protocol=matched min_count=30 min_share=0.5"])
 
 
@@ -65,7 +66,7 @@ def test_settings_from_typed_toml(pytester: pytest.Pytester):
         "[tool.pytest]\n"
         "semcov_seed = 5\nsemcov_min_share = 1\nsemcov_junit = false\nsemcov_protocol = 'deduce'\n"
     )
-    result = pytester.runpytest_inprocess("-s", "-Werror")
+    result = run(pytester, "-s", "-Werror")
     result.stdout.fnmatch_lines(["*seed=5 protocol=deduce min_count=30 min_share=1.0"])
 
 
@@ -83,7 +84,7 @@ def test_relative_paths(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPat
         "    print('export', s.export)\n"
     )
     monkeypatch.chdir(folder)
-    result = pytester.runpytest_inprocess("-s", "--semcov-export=made here")
+    result = run(pytester, "-s", "--semcov-export=made here")
     result.assert_outcomes(passed=1)
     root = pytester.path
     result.stdout.fnmatch_lines(
@@ -141,7 +142,7 @@ def test_wrong_values_end_the_run_with_one_line(pytester: pytest.Pytester):
     pytester.makepyfile("def test_never(): raise SystemExit('not reached')")
     for arguments, line, message in WRONG:
         pytester.makeini(f"[pytest]\n{line}\n")
-        result = pytester.runpytest_inprocess(*arguments)
+        result = run(pytester, *arguments)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"ERROR: {message.replace('[', '[[]')}"])
         result.stderr.no_fnmatch_line("*Traceback*")
@@ -149,9 +150,8 @@ def test_wrong_values_end_the_run_with_one_line(pytester: pytest.Pytester):
 
 
 def test_wrong_values_end_a_distributed_run_alike(pytester: pytest.Pytester):
-    pytest.importorskip("xdist")
     pytester.makepyfile("def test_never(): raise SystemExit('not reached')")
-    result = pytester.runpytest_subprocess("-n2", "-p", "xdist", "--semcov-seed=x")
+    result = run(pytester, "--semcov-seed=x", workers=2)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --semcov-seed: 'x' is not allowed; allowed: a whole number ≥ 0"])
     result.stderr.no_fnmatch_line("*Traceback*")

@@ -8,23 +8,23 @@ from typing import Any
 
 from pytest_semcov.reporting.records import Record, criteria
 
-_ABOUT_CATEGORY = re.compile(r"^\w+\[(?P<category>.+)\]$")
+_FIGURE_OF_CATEGORY = re.compile(r"^(count|share|groups)\[(?P<category>.+)\]$")
 
 
 def gaps(records: Iterable[Record]) -> list[str]:
     """Return one phrase for each thing that did not pass: subject, then categories or criteria by name.
 
-    Criteria named ``count[night]`` speak about the category ``night``.
+    The criteria ``count[night]`` and ``share[night]`` both name the category ``night``, once.
     """
     found: dict[str, dict[str, None]] = {}
     for record in records:
         outcome = record.get("outcome")
         if outcome not in ("FAIL", "INCONCLUSIVE"):
             continue
-        names = [str(item.get("name")) for item in criteria(record) if item.get("outcome") == outcome]
-        categories = [match["category"] for name in names if (match := _ABOUT_CATEGORY.match(name))]
-        phrase = f"{record.get('subject')}" + (" (inconclusive)" if outcome == "INCONCLUSIVE" else "")
-        found.setdefault(phrase, {}).update(dict.fromkeys(categories or names))
+        names = (str(item.get("name")) for item in criteria(record) if item.get("outcome") == outcome)
+        shown = [match["category"] if (match := _FIGURE_OF_CATEGORY.match(name)) else name for name in names]
+        phrase = f"{record.get('subject')}{' (inconclusive)' if outcome == 'INCONCLUSIVE' else ''}"
+        found.setdefault(phrase, {}).update(dict.fromkeys(shown))
     return [f"{phrase}: {', '.join(names)}" if names else phrase for phrase, names in found.items()]
 
 

@@ -58,7 +58,7 @@ def _verdicts(tests: Iterable[JudgedTest], verbosity: int) -> list[Line]:
     for record, test in shown:
         outcome = str(record.get("outcome"))
         lines.append(
-            Line(f"{outcome:<12} {headline(record)}{_context(outcome, test)}", _COLOURS.get(outcome, ""))
+            Line(f"{outcome:<12} {_context(outcome, test)}{headline(record)}", _COLOURS.get(outcome, ""))
         )
         if verbosity > 0:
             lines.append(Line(f"    {record.get('nodeid')}"))
@@ -75,7 +75,7 @@ def _context(outcome: str, test: JudgedTest) -> str:
         notes.append("as the test expects" if test.outcome == "passed" else test.outcome)
     if test.attempts > 1:
         notes.append(f"attempt {test.attempts}")
-    return f" ({', '.join(notes)})" if notes else ""
+    return f"({', '.join(notes)}) " if notes else ""
 
 
 def _marks(records: Sequence[Record], collector: Collector) -> list[Line]:
@@ -127,12 +127,14 @@ def section(records: Sequence[Record]) -> str:
 
 
 def headline(record: Record) -> str:
-    """Return kind, subject and the verdict's own sentence, or its key figures where it has none."""
-    subject = f"{record.get('kind')} {record.get('subject')}"
+    """Return kind, subject and the verdict's own sentence, or its first figures where it has none."""
+    kind, subject = str(record.get("kind")), str(record.get("subject"))
     said = str(record.get("summary") or "").strip().partition("\n")[0]
     if not said:
         said = ", ".join(criterion_text(item) for item in criteria(record)[:3])
-    return f"{subject}: {said}" if said else subject
+    if said.startswith(subject):
+        return f"{kind} {said}"
+    return f"{kind} {subject}: {said}" if said else f"{kind} {subject}"
 
 
 def criterion_text(criterion: Record) -> str:

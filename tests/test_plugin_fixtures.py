@@ -1,0 +1,215 @@
+"""Fixtures: each can be replaced alone, nothing loads before it is needed, and refusals are failures."""
+
+from __future__ import annotations
+
+import pytest
+from front import make_project, read_report, run
+
+AUGMENTED = """
+from types import SimpleNamespace
+import pytest
+from verdicts import verdict
+
+class FakeWorkbench:
+    def augment(self, dataset, **arguments):
+        outcome = {"good": "PASS", "bad": "FAIL", "unclear": "INCONCLUSIVE"}[arguments.pop("translator")]
+        print("asked for", dataset, sorted(arguments.items()))
+        summary = f"synthetic night: {outcome}"
+        return SimpleNamespace(verdict=verdict("synthetic night", outcome, summary=summary))
+
+@pytest.fixture
+def semcov():
+    return FakeWorkbench()
+
+@pytest.fixture(scope="session")
+def semcov_dataset():
+    return "the release"
+
+@pytest.fixture(scope="session")
+def earlier_night():
+    return "night of 2025"
+"""
+
+USES = """
+import pytest
+from pytest_semcov.errors import VerdictFailed
+
+augment = pytest.mark.semcov_augment
+torn_down = []
+
+@pytest.fixture
+def depends(semcov_augmented):
+    yield semcov_augmented.verdict.outcome
+    torn_down.append(1)
+
+@augment(semantic="day_night", to="night", translator="good", reference="earlier_night", count=3)
+def test_good(semcov_augmented):
+    assert semcov_augmented.verdict.passed
+
+@augment(translator="bad")
+def test_bad(depends, semcov_augmented):
+    raise SystemExit("the body never runs")
+
+@pytest.mark.xfail(raises=VerdictFailed, strict=True, reason="translator is being trained")
+@augment(translator="bad")
+def test_bad_expected(semcov_augmented):
+    raise SystemExit("the body never runs")
+
+@augment(translator="unclear")
+def test_unclear(semcov_augmented):
+    raise SystemExit("the body never runs")
+
+@pytest.mark.semcov(inconclusive="skip")
+@augment(translator="unclear")
+def test_unclear_skips(semcov_augmented):
+    raise SystemExit("the body never runs")
+
+@augment(translator="good", reference="nowhere")
+def test_no_reference(semcov_augmented):
+    raise SystemExit("the body never runs")
+
+def test_torn_down():
+    assert torn_down == [1]
+"""
+
+
+def test_insufficient_synthetic_images_fail_the_test_and_are_no_error(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "200")
+    make_project(pytester, conftest=AUGMENTED, test_uses=USES)
+    result = run(pytester, "-rA", "-Werror", "--strict-markers", "--semcov-report=report.json")
+    result.assert_outcomes(passed=2, failed=2, xfailed=1, skipped=1, errors=1)
+    result.stdout.fnmatch_lines_random(
+        [
+            "asked for the release *'count', 3*'reference', 'night of 2025'*'to', 'night'*",
+            "FAILED test_uses.py::test_bad - *VerdictFailed: synthetic night: FAIL",
+            "FAILED test_uses.py::test_unclear - *VerdictInconclusive: synthetic night: INCONCLUSIVE",
+            "SKIPPED * synthetic night: INCONCLUSIVE*",
+            "E *fixture 'nowhere' not found",
+            "* FAIL * drift 0.75 *",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*plugin.py:*")
+    outcomes = {test["nodeid"].partition("::")[2]: test for test in read_report(pytester.path)["tests"]}
+    assert outcomes["test_bad"]["outcome"] == "failed"
+    assert [record["phase"] for record in outcomes["test_bad"]["records"]] == ["setup"]
+
+
+OVERRIDES = """
+import pytest
+from pytest_semcov.active import ACTIVE
+from pytest_semcov import Descriptor
+
+loaded = []
+
+class Model:
+    name = "mine"
+
+@pytest.fixture(scope="session")
+def semcov_embedder():
+    loaded.append("embedder")
+    return Model()
+
+@pytest.fixture(scope="session")
+def semcov_encoder(semcov_encoder):
+    loaded.append("encoder")
+    return f"{semcov_encoder}, wrapped"
+
+@pytest.fixture(scope="session")
+def semcov_descriptors():
+    return {"fog": {"fog": ("in fog",), "clear": ("in clear air",)}}
+
+@pytest.fixture(scope="session")
+def semcov_translators(semcov_translators):
+    return {**semcov_translators, "mine": Model()}
+"""
+
+SEES = """
+import pytest
+from conftest import Model, loaded
+from pytest_semcov.active import ACTIVE
+import pytest_semcov
+
+@pytest.fixture(autouse=True)
+def models(monkeypatch):
+    monkeypatch.setattr("pytest_semcov.embedding.specs.load_embedder", lambda given, device: given)
+    monkeypatch.setattr("pytest_semcov.embedding.specs.load_encoder", lambda given, device: given)
+
+def test_nothing_is_loaded_yet(semcov):
+    assert loaded == []
+
+def test_by_fixture(semcov):
+    assert isinstance(semcov.embedder, Model)
+    assert semcov.encoder == "builtin, wrapped"
+    assert "fog" in semcov.descriptors and "day_night" in semcov.descriptors
+    assert list(semcov.translators) == ["from_ini", "mine"]
+
+def test_by_function_without_the_fixture():
+    assert isinstance(ACTIVE.get().workbench().embedder, Model)
+
+def test_the_same_workbench(semcov):
+    assert ACTIVE.get().workbench() is semcov
+
+@pytest.mark.semcov(embedder="torchvision:resnet18")
+def test_a_marker_names_the_model(semcov):
+    assert semcov.embedder == "torchvision:resnet18"
+
+def test_loaded_once():
+    assert sorted(loaded) == ["embedder", "encoder"]
+
+@pytest.fixture(scope="session")
+def early():
+    return ACTIVE.get().workbench().embedder
+
+def test_in_a_session_fixture(early):
+    assert isinstance(early, Model)
+
+def test_labels_by_semantic(semcov_labels, monkeypatch):
+    monkeypatch.setattr(pytest_semcov.Workbench, "label", lambda bench, data, name: f"{name} of {data}")
+    assert semcov_labels["fog"] == "fog of the release"
+    with pytest.raises(KeyError, match="'frog'; there are .*day_night.*fog"):
+        semcov_labels["frog"]
+    assert len(semcov_labels) == len(list(semcov_labels)) == 16
+
+@pytest.fixture(scope="session")
+def semcov_dataset():
+    return "the release"
+"""
+
+
+def test_every_fixture_can_be_replaced_alone_and_is_asked_for_late(pytester: pytest.Pytester):
+    make_project(pytester, conftest=OVERRIDES, test_sees=SEES)
+    pytester.makeini("[pytest]\nsemcov_translators = from_ini = colour.npz\n")
+    run(pytester, "-Werror").assert_outcomes(passed=8)
+
+
+def test_a_data_set_that_is_not_defined_says_how(pytester: pytest.Pytester):
+    pytester.makepyfile("def test_it(semcov_dataset): pass")
+    result = run(pytester)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "semcov_dataset is not defined. Define it in conftest.py, e.g.",
+            "@pytest.fixture(scope=?session?)",
+            "def semcov_dataset():",
+            "    return pytest_semcov.ImageFolder(*)",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*fixtures.py*")
+
+
+def test_fixtures_of_others_with_like_names_stay_theirs(pytester: pytest.Pytester):
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture
+        def embeddings(): return "theirs"
+
+        @pytest.fixture
+        def labels(): return "theirs"
+        """
+    )
+    pytester.makepyfile("def test_it(embeddings, labels, semcov): assert embeddings == labels == 'theirs'")
+    run(pytester).assert_outcomes(passed=1)
