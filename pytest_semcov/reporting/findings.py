@@ -17,10 +17,10 @@ def gaps(records: Iterable[Record]) -> list[str]:
     The criteria ``count[night]`` and ``share[night]`` both name the category ``night``, once.
     """
     found: dict[str, dict[str, None]] = {}
-    for record in records:
-        outcome = record.get("outcome")
-        if outcome not in ("FAIL", "INCONCLUSIVE"):
-            continue
+    order = ("FAIL", "INCONCLUSIVE")
+    missed = [record for record in records if record.get("outcome") in order]
+    for record in sorted(missed, key=lambda record: order.index(record["outcome"])):
+        outcome = record["outcome"]
         names = (str(item.get("name")) for item in criteria(record) if item.get("outcome") == outcome)
         shown = [match["category"] if (match := _FIGURE_OF_CATEGORY.match(name)) else name for name in names]
         phrase = f"{record.get('subject')}{' (inconclusive)' if outcome == 'INCONCLUSIVE' else ''}"

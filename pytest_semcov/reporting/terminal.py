@@ -61,7 +61,7 @@ def _verdicts(tests: Iterable[JudgedTest], verbosity: int) -> list[Line]:
             Line(f"{outcome:<12} {_context(outcome, test)}{headline(record)}", _COLOURS.get(outcome, ""))
         )
         if verbosity > 0:
-            lines.append(Line(f"    {record.get('nodeid')}"))
+            lines.append(Line(f"    {test.nodeid}"))
             lines.extend(Line(f"    {criterion_text(criterion)}") for criterion in criteria(record))
     if len(shown) < len(judged):
         lines.append(Line(f"... and {len(judged) - len(shown)} more, shown by -v"))
