@@ -157,7 +157,7 @@ def scan_verdict(
         subject="semantics",
         outcome=outcome,
         criteria=tuple(criteria),
-        counts={"images": max((evidence.images for evidence in evidences), default=0)},
+        counts={"all": max((evidence.images for evidence in evidences), default=0)},
         provenance={**_provenance(bars, *evidences), "absent": absent, **(provenance or {})},
         summary=summary,
         details=(*details, *notes),
@@ -232,7 +232,7 @@ def combinations_verdict(
         subject=", ".join(evidence.semantic for evidence in evidences),
         outcome=outcome,
         criteria=(*_bounded(criteria, limit), *uncertain),
-        counts={"images": max((evidence.images for evidence in evidences), default=0)},
+        counts={"all": max((evidence.images for evidence in evidences), default=0)},
         provenance={**_provenance(bars, *evidences), **(provenance or {})},
         summary=summary,
         details=tuple(details),
@@ -281,10 +281,10 @@ def _importance_criteria(figures: CategoryImportance | None) -> list[Criterion]:
     name = figures.category
     if figures.recall is None:
         return [Criterion(f"cluster_recall[{name}]", None, None, None, Outcome.INFO, str(figures))]
-    where = f"in {figures.embedder}" if figures.embedder else ""
+    where = f"in {figures.embedder}; " if figures.embedder else ""
     adjusted = figures.adjusted_p is not None
     shown = [
-        ("cluster_recall", figures.recall, figures.recall_range, where),
+        ("cluster_recall", figures.recall, figures.recall_range, f"{where}range over k-means seeds"),
         ("lift", figures.lift, None, f"over random subsets of {figures.count} images"),
         ("p", figures.adjusted_p if adjusted else figures.p_value, None, "Holm-adjusted" if adjusted else ""),
         ("separability", figures.separability, None, "cross-validated AUC of a linear classifier"),
@@ -321,7 +321,7 @@ def _coverage_summary(
     apart = f" ({first.real} real, {first.synthetic} synthetic)" if first.synthetic else ""
     groups = first.groups
     return (
-        f"{semantic}: {first.name} is {state}{f' (as are {others})' if others else ''}: "
+        f"{semantic}: {first.name} is {state}{f' (also {others})' if others else ''}: "
         f"{whole(first.count.value)}{between} of {first.images} images found{apart}, "
         f"{whole(first.count.bar)} required; "
         f"share {percent(first.share.value)}, {percent(first.share.bar)} required"
@@ -358,7 +358,8 @@ def _category_details(evidence: SemanticEvidence, category: Representation) -> l
     if candidates:
         lines.append(f"nearest candidates not labelled {category.name}: {', '.join(candidates)}")
     if category.outcome is Outcome.FAIL:
-        more = f"at least {category.missing} images" if category.missing else "images of further groups"
+        missing = category.missing
+        more = f"at least {missing} image{'' if missing == 1 else 's'}" if missing else "further groups"
         check = ", check the candidates above" if candidates else ""
         lines.append(
             f"what to do: add {more} of {category.name}{check}, or fill the gap with synthetic images: "
