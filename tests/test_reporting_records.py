@@ -204,9 +204,9 @@ def test_gaps_name_categories_once_and_other_criteria_by_name():
     assert gaps(records) == [
         "day_night: night, dusk",
         "synthetic night: drift, copies, collapse",
-        "fog (inconclusive): uncertain",
         "semantics: day_night[night]",
         "bare",
+        "fog (inconclusive): uncertain",
     ]
     assert count_outcomes(records) == {"FAIL": 5, "INCONCLUSIVE": 1, "PASS": 1}
 
