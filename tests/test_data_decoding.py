@@ -9,6 +9,7 @@ import os
 import pickle
 import struct
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -288,6 +289,15 @@ class TestArrays:
         MemorySource(pil).load("a").paste(0, (0, 0, 50, 40))
         np.testing.assert_array_equal(np.asarray(pil), np.asarray(half_red()))
 
+    def test_threads_may_share_an_image_that_is_not_read_yet(self, tmp_path: Path) -> None:
+        photograph(300, 200).save(tmp_path / "a.png")
+        expected = np.asarray(FileSource(tmp_path / "a.png").load("a"))
+        for _ in range(5):
+            with Image.open(tmp_path / "a.png") as image, ThreadPoolExecutor(8) as threads:
+                results = list(threads.map(MemorySource(image).load, ["a"] * 8))
+            for result in results:
+                np.testing.assert_array_equal(np.asarray(result), expected)
+
     def test_a_function_is_called_for_every_load_and_its_failure_is_named(self) -> None:
         calls: list[int] = []
 
@@ -368,6 +378,15 @@ class TestBadFiles:
         assert loaded(encoded(half_red(), "PNG"), DecodingRule(max_pixels=4000)).size == (100, 40)
         with pytest.raises(ImageError, match="too large"):
             MemorySource(np.zeros((100, 100), np.uint8), DecodingRule(max_pixels=9999)).load("a")
+
+    @pytest.mark.parametrize("file_format", ["WEBP", "TIFF"])
+    def test_readers_that_hold_themselves_to_pillows_limit(
+        self, monkeypatch: pytest.MonkeyPatch, file_format: str
+    ) -> None:
+        data = encoded(half_red(), file_format)
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+        with pytest.raises(ImageError, match=r"too large \(Image size \(4000 pixels\).*MAX_IMAGE_PIXELS"):
+            loaded(data)
 
     def test_missing_and_unreadable(self, tmp_path: Path) -> None:
         with pytest.raises(ImageError, match=r"^a \(.*/a\): file cannot be read \(No such file"):

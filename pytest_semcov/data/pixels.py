@@ -142,6 +142,8 @@ def _open(data: bytes, rule: DecodingRule) -> tuple[ImageFile.ImageFile, bytes |
                     rest, exif = split_jpeg(data)
                     return JpegImagePlugin.JpegImageFile(io.BytesIO(rest)), exif
                 return factory(io.BytesIO(data), ""), None
+            except Image.DecompressionBombError as error:
+                raise _too_large_for_pillow(error) from error
             except Exception as error:  # headers are damaged in many ways
                 reasons.append(f"{name}: {error or type(error).__name__}")
     detail = "; ".join(reasons) if reasons else f"it starts with {data[:12]!r}"
@@ -155,6 +157,8 @@ def _decoder_errors() -> Iterator[None]:
         yield
     except Unusable:
         raise
+    except Image.DecompressionBombError as error:
+        raise _too_large_for_pillow(error) from error
     except Exception as error:
         text = str(error) or type(error).__name__
         what = "truncated file" if "truncated" in text.lower() else "damaged image"
@@ -168,6 +172,11 @@ def _check_size(size: tuple[int, int], rule: DecodingRule) -> None:
             f"too large: {size[0]} × {size[1]} = {pixels:,} pixels, allowed are {rule.max_pixels:,}",
             "make it smaller, or raise DecodingRule(max_pixels=...)",
         )
+
+
+def _too_large_for_pillow(error: Exception) -> Unusable:
+    """WebP and TIFF readers hold themselves to Pillow's global limit."""
+    return Unusable(f"too large ({error})", "make it smaller, or raise PIL.Image.MAX_IMAGE_PIXELS")
 
 
 def _exif_of(image: Image.Image) -> bytes | None:
