@@ -257,3 +257,20 @@ def test_labels_check_their_shape_and_codes() -> None:
         given_labels.margin_buckets()
     with pytest.raises(ArgumentError, match="no image"):
         given_labels.category_of("7")
+
+
+def test_labels_follow_the_ids_asked_for() -> None:
+    labels = label_zero_shot(
+        embeddings_of([image(0.3, 0.2, 0.1), image(0.1, 0.3, 0.2), image(0.1, 0.2, 0.3)]),
+        StubEncoder(AXES),
+        THREE,
+    )
+    turned = labels.for_ids(["img2.jpg", "img0.jpg"])
+    assert turned.by_id() == {"img2.jpg": "c", "img0.jpg": "a"}
+    assert turned.similarity[0] == pytest.approx([0.1, 0.2, 0.3], abs=1e-6)
+    assert turned.estimated
+    masked = labels.select(np.array([False, True, False]))
+    assert masked.ids == ("img1.jpg",)
+    assert masked.margin[0] == pytest.approx(0.1, abs=1e-6)
+    with pytest.raises(ArgumentError, match=r"no image '7\.jpg' \(1 of 2 missing\)"):
+        labels.for_ids(["img0.jpg", "7.jpg"])

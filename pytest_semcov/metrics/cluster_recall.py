@@ -171,7 +171,7 @@ def _draw_groups(
     starts = np.cumsum(group_sizes) - group_sizes
     twice = np.concatenate([np.tile(order[s : s + n], 2) for s, n in zip(starts, group_sizes, strict=True)])
     one_hot = (assignments.T[twice][:, :, None] == np.arange(clusters)).reshape(len(twice), -1)
-    running = np.zeros((len(twice) + 1, one_hot.shape[1]), dtype=np.int64)
+    running = np.zeros((len(twice) + 1, one_hot.shape[1]), dtype=np.int32)
     np.cumsum(one_hot, axis=0, out=running[1:])
 
     counts = np.empty((permutations, one_hot.shape[1]), dtype=np.int64)

@@ -11,6 +11,7 @@ from pytest_semcov.metrics.arrays import as_doubles
 from pytest_semcov.semantics.labelling import UNCERTAIN, Labels
 
 _NEIGHBOURS = 5
+_MOST_REFERENCES = 1_000
 _BLOCK_ROWS = 2_048
 
 
@@ -28,7 +29,7 @@ def nearest_candidates(
         The category.
     embeddings
         ``(n, d)``, one row per label. Used for labels as given: the mean cosine distance to the five
-        nearest images of the category.
+        nearest images of the category (of a category with more than 1,000 images, every second, third, …).
     limit
         How many at most.
 
@@ -52,7 +53,9 @@ def nearest_candidates(
         array = as_doubles(embeddings)
         if len(array) != len(labels):
             raise ArgumentError(f"{len(array)} embeddings for {len(labels)} labels of {labels.semantic!r}")
-        values = _neighbour_distances(array[others], array[labels.mask(category)])
+        members = np.flatnonzero(labels.mask(category))
+        members = members[:: -(-len(members) // _MOST_REFERENCES)]
+        values = _neighbour_distances(array[others], array[members])
         measure = "distance"
     else:
         return ()

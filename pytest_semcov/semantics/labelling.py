@@ -170,6 +170,22 @@ class Labels:
             self.encoder_fingerprint,
         )
 
+    def for_ids(self, ids: Sequence[str]) -> Labels:
+        """Return the labels of these images, in their order.
+
+        Raises
+        ------
+        ArgumentError
+            If an image has no row here; the message names the first.
+        """
+        row = {sample_id: number for number, sample_id in enumerate(self.ids)}
+        missing = [sample_id for sample_id in ids if sample_id not in row]
+        if missing:
+            raise ArgumentError(
+                f"labels of {self.semantic!r} hold no image {missing[0]!r} ({len(missing)} of {len(ids)} missing)"
+            )
+        return self.select([row[sample_id] for sample_id in ids])
+
     def margin_buckets(self, bounds: tuple[float, float] = MARGIN_BUCKETS) -> tuple[str, ...]:
         """Return ``"low"``, ``"medium"`` or ``"high"`` per image: margin < first bound, < second, or above.
 
