@@ -132,6 +132,7 @@ class DefaultPreprocessing:
 
     Shorter side resized to ``input_size`` (bicubic, antialiased), centre crop to a square, scaled to [0, 1],
     ImageNet mean subtracted and divided by its standard deviation; ``(3, input_size, input_size)`` float32.
+    Sizes are rounded as torchvision's transforms do, so that both give the same numbers.
 
     Parameters
     ----------
@@ -151,11 +152,10 @@ class DefaultPreprocessing:
         """Turn one image into ``(3, input_size, input_size)`` float32."""
         from PIL import Image as PillowImage
 
-        size = self.input_size
-        scale = size / min(image.size)
-        width, height = (max(size, round(side * scale)) for side in image.size)
+        size, shorter = self.input_size, min(image.size)
+        width, height = (size * side // shorter for side in image.size)
         resized = image.convert("RGB").resize((width, height), PillowImage.Resampling.BICUBIC)
-        left, top = (width - size) // 2, (height - size) // 2
+        left, top = round((width - size) / 2), round((height - size) / 2)
         pixels = np.asarray(resized.crop((left, top, left + size, top + size)), dtype=np.float32) / 255
         scaled = (pixels - np.asarray(IMAGENET_MEAN, np.float32)) / np.asarray(IMAGENET_STD, np.float32)
         return np.ascontiguousarray(scaled.transpose(2, 0, 1))

@@ -57,7 +57,8 @@ class OpenClipEncoder:
     trained
         False if the weights are random.
     card
-        Model card in plain Python: ``semantics`` and ``label_error`` are read; ``None`` = open vocabulary.
+        Model card in plain Python; ``semantics``, ``held_out`` and ``photographs`` are read; ``None`` = open
+        vocabulary.
     """
 
     def __init__(
@@ -106,21 +107,34 @@ class OpenClipEncoder:
         semantics: Mapping[str, Mapping[str, Sequence[str]]] = self.card["semantics"]
         return semantics
 
-    def label_error(self, semantic: str) -> Mapping[str, Any] | None:
-        """Return how often the model labels this semantic correctly, as its card states it.
+    def label_error(self, semantic: str, *, rendered: bool = False) -> Mapping[str, Mapping[str, Any]] | None:
+        """Return how often the model labels a semantic correctly, as counted for its card.
 
         Parameters
         ----------
         semantic
             Name of a semantic, e.g. ``"day_night"``.
+        rendered
+            Whether the question is about rendered scenes; else about photographs.
 
         Returns
         -------
         Mapping
-            Category → counts of the card's measurement; ``None`` if there is no card or it does not say.
+            Category → ``recall`` (k, n): of n images of it with a certain label, k got this one;
+            ``specificity`` (k, n): of n images of other categories with a certain label, k did not get it;
+            ``source``: where it was counted. ``None`` if there is no card or it was not measured.
         """
-        errors: Mapping[str, Mapping[str, Any]] = (self.card or {}).get("label_error", {})
-        return errors.get(semantic)
+        card = self.card or {}
+        if rendered:
+            sizes = card.get("held_out", {}).get("confusion", {})
+            tables = [by_semantic.get(semantic) for by_semantic in sizes.values()]
+            source = "held-out rendered scenes"
+        else:
+            measured = card.get("photographs", {}).get(semantic)
+            tables = [measured and measured["confusion"]]
+            source = str(measured and measured["data"])
+        found = [table for table in tables if table]
+        return label_errors(found, source) if found else None
 
     def preprocess(self, image: Image.Image) -> Any:
         """Turn one RGB image into the model's input, ``(3, h, w)`` float32."""
@@ -164,6 +178,32 @@ class OpenClipEncoder:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} on {self._device}>"
+
+
+def label_errors(
+    tables: Sequence[Mapping[str, Mapping[str, int]]], source: str
+) -> dict[str, Mapping[str, Any]]:
+    """Return recall and specificity per category, images without a certain label left out.
+
+    Parameters
+    ----------
+    tables
+        Confusion tables, added up: true category → label → count; ``"uncertain"`` is a label.
+    source
+        Where they were counted.
+    """
+    categories = list(tables[0])
+    labels = np.array([[[t[true][label] for label in categories] for true in categories] for t in tables])
+    counts = labels.sum(axis=0)
+    errors: dict[str, Mapping[str, Any]] = {}
+    for index, category in enumerate(categories):
+        own, others = counts[index], np.delete(counts, index, axis=0)
+        errors[category] = {
+            "recall": (int(own[index]), int(own.sum())),
+            "specificity": (int(others.sum() - others[:, index].sum()), int(others.sum())),
+            "source": source,
+        }
+    return errors
 
 
 def token_count(tokenizer: Any, text: str) -> int:
@@ -248,7 +288,10 @@ def load_builtin(device: torch.device) -> OpenClipEncoder:
     """
     from pytest_semcov.embedding import builtin
 
-    card = builtin.card()
+    try:
+        card = builtin.card()
+    except OSError as error:
+        raise ModelError(f"builtin: the model's files are missing from this installation: {error}") from error
     return from_config(
         Path(builtin.config_path()),
         Path(builtin.weights_path()),
@@ -303,7 +346,7 @@ def from_config(
         config = content.get("model_cfg", content)
         if not {"embed_dim", "vision_cfg", "text_cfg"} <= set(config):
             raise ValueError("it lacks embed_dim, vision_cfg or text_cfg")
-    except (ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise ModelError(f"{spec}: {config_path} is no open_clip configuration: {error}") from error
     if (
         config["text_cfg"].get("hf_tokenizer_name")
