@@ -53,7 +53,11 @@ def test_what_failed_comes_first_and_the_end_names_what_was_found():
         "INCONCLUSIVE coverage fog: INCONCLUSIVE count[night] 20 [18, 22.5] (must be ≥ 30) by label",
         "PASS         coverage clear_rain: all 2 categories are covered",
         "5 verdicts: 3 FAIL, 1 INCONCLUSIVE, 1 PASS",
-        "found: day_night: night; snow: night; vendor: night; fog (inconclusive): night",
+        "found:",
+        "  day_night: night",
+        "  snow: night",
+        "  vendor: night",
+        "  fog (inconclusive): night",
     ]
 
 
@@ -62,7 +66,7 @@ def test_verbosity():
     assert text(collector, verbosity=-2) == []
     quiet = text(collector, verbosity=-1)
     assert not any(line.startswith("PASS") for line in quiet)
-    assert len(quiet) == 6
+    assert len(quiet) == 4 + 1 + 5
     verbose = text(collector, verbosity=1)
     assert verbose[1:3] == ["    b", "    FAIL count[night] 20 [18, 22.5] (must be ≥ 30) by label"]
     assert text(Collector()) == []
@@ -80,9 +84,15 @@ def test_lines_respect_the_width_except_when_all_is_asked_for():
 def test_many_verdicts_are_bounded_and_none_that_failed_is_hidden_by_one_that_passed():
     passing = [record(f"s{number}") for number in range(300)]
     lines = text(collected(("a", "failed", [*passing, record("day_night", "FAIL")])))
-    assert len(lines) == terminal.MOST_VERDICTS + 3
+    assert len(lines) == terminal.MOST_VERDICTS + 4
     assert lines[0].startswith("FAIL")
     assert f"... and {301 - terminal.MOST_VERDICTS} more, shown by -v" in lines
+
+
+def test_many_gaps_are_bounded():
+    records = [record(f"s{number}", "FAIL") for number in range(terminal.MOST_GAPS + 5)]
+    lines = text(collected(("a", "failed", records)))
+    assert lines[-2:] == [f"  s{terminal.MOST_GAPS - 1}: night", "  and 5 more"]
 
 
 def test_marks_of_distrust():

@@ -12,8 +12,11 @@ from pytest_semcov.reporting.records import Record, count_outcomes, criteria
 MOST_VERDICTS = 60
 """Lines of verdicts in the terminal; those that did not pass come first, ``-v`` shows all."""
 
+MOST_GAPS = 20
+"""Gaps named at the end."""
+
 MOST_LISTED = 8
-"""Gaps, models or images named in one line."""
+"""Models or images named in one line."""
 
 MOST_SECTION_LINES = 40
 """Lines of the section that a test's report carries."""
@@ -104,7 +107,10 @@ def _found(records: Sequence[Record]) -> list[Line]:
     lines = [Line(f"{len(records)} {plural('verdict', len(records))}: {total}")] if records else []
     missing = gaps(records)
     if missing:
-        lines.append(Line(f"found: {listed(missing, between='; ')}", "red"))
+        lines.append(Line("found:", "red"))
+        lines.extend(Line(f"  {gap}", "red") for gap in missing[:MOST_GAPS])
+        if len(missing) > MOST_GAPS:
+            lines.append(Line(f"  and {len(missing) - MOST_GAPS} more", "red"))
     elif records:
         lines.append(Line("found: no gap", "green"))
     return lines
@@ -152,11 +158,11 @@ def criterion_text(criterion: Record) -> str:
     return " ".join(parts)
 
 
-def listed(items: Sequence[str], *, between: str = ", ") -> str:
+def listed(items: Sequence[str]) -> str:
     """Join some items, the number of the rest instead of the rest."""
     rest = len(items) - MOST_LISTED
-    named = between.join(items[:MOST_LISTED])
-    return f"{named}{between}and {rest} more" if rest > 0 else named
+    named = ", ".join(items[:MOST_LISTED])
+    return f"{named}, and {rest} more" if rest > 0 else named
 
 
 def plural(word: str, count: int) -> str:
