@@ -7,7 +7,56 @@ package costs nothing.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same table for type checkers, which do not run __getattr__
+    from pytest_semcov.assertions import assert_combinations_covered as assert_combinations_covered
+    from pytest_semcov.assertions import assert_labels_reliable as assert_labels_reliable
+    from pytest_semcov.assertions import assert_no_uncovered_semantics as assert_no_uncovered_semantics
+    from pytest_semcov.assertions import assert_semantic_covered as assert_semantic_covered
+    from pytest_semcov.assertions import assert_synthetic_sufficient as assert_synthetic_sufficient
+    from pytest_semcov.data.arrays import ImageList as ImageList
+    from pytest_semcov.data.arrays import from_torchvision as from_torchvision
+    from pytest_semcov.data.coco import CocoDataset as CocoDataset
+    from pytest_semcov.data.decoding import DecodingRule as DecodingRule
+    from pytest_semcov.data.folder import ImageFolder as ImageFolder
+    from pytest_semcov.data.maite import MaiteDataset as MaiteDataset
+    from pytest_semcov.data.maite import to_maite as to_maite
+    from pytest_semcov.data.samples import Box as Box
+    from pytest_semcov.data.samples import Dataset as Dataset
+    from pytest_semcov.data.samples import Provenance as Provenance
+    from pytest_semcov.data.samples import Sample as Sample
+    from pytest_semcov.data.samples import SampleDataset as SampleDataset
+    from pytest_semcov.data.scenes import RenderedScenes as RenderedScenes
+    from pytest_semcov.embedding.protocols import Embedder as Embedder
+    from pytest_semcov.embedding.protocols import Embeddings as Embeddings
+    from pytest_semcov.embedding.protocols import Encoder as Encoder
+    from pytest_semcov.embedding.specs import load_embedder as load_embedder
+    from pytest_semcov.embedding.specs import load_encoder as load_encoder
+    from pytest_semcov.errors import ArgumentError as ArgumentError
+    from pytest_semcov.errors import BadImagesError as BadImagesError
+    from pytest_semcov.errors import DatasetError as DatasetError
+    from pytest_semcov.errors import ImageError as ImageError
+    from pytest_semcov.errors import ModelError as ModelError
+    from pytest_semcov.errors import SemcovError as SemcovError
+    from pytest_semcov.errors import SemcovWarning as SemcovWarning
+    from pytest_semcov.errors import UntrainedWeightsWarning as UntrainedWeightsWarning
+    from pytest_semcov.errors import VerdictFailed as VerdictFailed
+    from pytest_semcov.errors import VerdictInconclusive as VerdictInconclusive
+    from pytest_semcov.gates.verdict import Criterion as Criterion
+    from pytest_semcov.gates.verdict import Outcome as Outcome
+    from pytest_semcov.gates.verdict import Verdict as Verdict
+    from pytest_semcov.semantics.descriptors import Descriptor as Descriptor
+    from pytest_semcov.semantics.descriptors import catalogue as catalogue
+    from pytest_semcov.semantics.labelling import Labels as Labels
+    from pytest_semcov.settings import Settings as Settings
+    from pytest_semcov.translation.augmentation import AugmentedDataset as AugmentedDataset
+    from pytest_semcov.translation.augmentation import augment as augment
+    from pytest_semcov.translation.colour import ColourTranslator as ColourTranslator
+    from pytest_semcov.translation.protocol import Failed as Failed
+    from pytest_semcov.translation.protocol import Translator as Translator
+    from pytest_semcov.translation.scenes import SceneTranslator as SceneTranslator
+    from pytest_semcov.workbench import Workbench as Workbench
 
 __version__ = "0.1.0"
 
@@ -55,6 +104,7 @@ _PUBLIC = {
     "assert_synthetic_sufficient": "assertions",
     "augment": "translation.augmentation",
     "catalogue": "semantics.descriptors",
+    "from_torchvision": "data.arrays",
     "load_embedder": "embedding.specs",
     "load_encoder": "embedding.specs",
     "to_maite": "data.maite",

@@ -240,6 +240,7 @@ class Workbench:
         ArgumentError
             If known labels do not fit the data set or the semantic.
         """
+        from pytest_semcov.semantics.descriptors import Descriptor
         from pytest_semcov.semantics.labelling import Labels, label_zero_shot, labels_from
 
         name = semantic if isinstance(semantic, str) else semantic.name
@@ -256,6 +257,9 @@ class Workbench:
             return labels.select([row[sample_id] for sample_id in dataset.ids])
         if labels is not None:
             known = self.descriptors.get(name) if isinstance(semantic, str) else semantic
+            classes = getattr(dataset, "classes", ())
+            if known is None and labels == "label" and len(classes) > 1:
+                known = Descriptor.from_labels(name, classes)  # class folders without images count too
             source: Any = labels
             return labels_from(dataset, name, source, descriptor=known)
         descriptor, encoder, settings = self.descriptor(semantic), self.encoder, self.settings
