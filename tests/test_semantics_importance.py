@@ -158,6 +158,18 @@ def test_null_by_groups_matches_permuting_the_labels_of_equal_groups() -> None:
     assert np.unique(np.round(fast * 4)).tolist() == np.unique(np.round(slow * 4)).tolist()
 
 
+def test_a_category_spread_over_groups_is_compared_with_subsets_as_spread() -> None:
+    groups = np.repeat(np.arange(40), 10)
+    assignments = np.repeat(np.random.default_rng(0).integers(0, 6, 40), 10)[None]
+    members = (groups < 20) & (np.arange(400) % 10 == 3)
+    fast = null_recalls(
+        assignments, members, permutations=6000, generator=np.random.default_rng(1), groups=groups
+    )
+    slow = brute_force(assignments[:, ::10], 20, 6000, 2)
+    assert fast.mean() == pytest.approx(slow.mean(), abs=0.005)
+    assert fast.max() < 0.6
+
+
 def test_groups_that_are_one_image_each_change_nothing() -> None:
     assignments = np.random.default_rng(0).integers(0, 6, (2, 200))
     members = np.arange(200) < 20

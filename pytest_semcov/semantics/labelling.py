@@ -182,7 +182,8 @@ class Labels:
         missing = [sample_id for sample_id in ids if sample_id not in row]
         if missing:
             raise ArgumentError(
-                f"labels of {self.semantic!r} hold no image {missing[0]!r} ({len(missing)} of {len(ids)} missing)"
+                f"labels of {self.semantic!r} hold no image {missing[0]!r} "
+                f"({len(missing)} of {len(ids)} missing)"
             )
         return self.select([row[sample_id] for sample_id in ids])
 
