@@ -206,8 +206,9 @@ def test_flipped_bit_in_a_stored_embedding_is_noticed(images, tmp_path):
         )
     connection.close()
     model = ColourEmbedder()
-    with pytest.warns(SemcovWarning, match="2 damaged entries are computed again"):
+    with pytest.warns(SemcovWarning, match="2 damaged entries are computed again") as caught:
         after = extract(folder_dataset(images), model, cache=EmbeddingCache(folder))
+    assert len(caught) == 1
     assert model.computed == 2
     np.testing.assert_array_equal(before.array, after.array)
 

@@ -177,6 +177,20 @@ def test_rows_of_the_wrong_shape_are_the_models_fault(images, rows):
         extract(folder_dataset(images), model, batch_size=4)
 
 
+def test_model_may_hand_out_one_buffer_again_and_again(images):
+    buffer = np.empty((4, 6), np.float32)
+
+    class Reusing(ColourEmbedder):
+        def embed(self, batch):
+            buffer[:] = super().embed(batch)
+            return buffer
+
+    expected = extract(folder_dataset(images), ColourEmbedder(), batch_size=4)
+    np.testing.assert_array_equal(
+        extract(folder_dataset(images), Reusing(), batch_size=4).array, expected.array
+    )
+
+
 def test_loading_goes_on_while_the_model_runs(images):
     """The first call of the model returns only when an image of the next batch has been loaded."""
     loaded = threading.Semaphore(0)

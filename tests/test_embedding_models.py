@@ -279,6 +279,16 @@ def test_cache_on_disk_needs_a_describable_preprocessing():
     assert embedder_from_callable(brightness, version="1").persistent
 
 
+def test_fingerprint_of_a_function_follows_its_version_and_size():
+    def fingerprint(**keywords):
+        return embedder_from_callable(brightness, **keywords).fingerprint
+
+    different = {fingerprint(), fingerprint(version="1"), fingerprint(version="2")}
+    different |= {fingerprint(version="1", input_size=64)}
+    assert len(different) == 4
+    assert fingerprint(version="1") == fingerprint(version="1")
+
+
 def test_half_precision_overflow_is_computed_again_in_float32(pictures):
     class Overflow(torch.nn.Module):
         def __init__(self):

@@ -126,8 +126,13 @@ def test_model_is_loaded_once_until_its_file_changes(tmp_path):
 
     path = tmp_path / "w.pth"
     torch.save(timm.create_model("test_resnet").state_dict(), path)
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
     first = load_embedder(f"timm:test_resnet@{path}", device="cpu")
+    assert torch.rand(1) == expected
     assert load_embedder(f"timm:test_resnet@{path}", device="cpu") is first
+    torch.manual_seed(6)
     torch.save(timm.create_model("test_resnet").state_dict(), path)
     os.utime(path, ns=(1, 1))
     second = load_embedder(f"timm:test_resnet@{path}", device="cpu")
@@ -145,6 +150,7 @@ def test_device_that_is_not_there(device):
     ("spec", "words"),
     [
         ("timm:resnet_18", "timm has no model 'resnet_18'; did you mean .*resnet18"),
+        ("timm:resnet18.in99k", r"timm knows no such weights; it has .*resnet18\.a1_in1k"),
         ("torchvision:resnet_18", "torchvision has no classifier 'resnet_18'; it has alexnet"),
         ("open_clip:ViT-B-33/openai", "open_clip has no model 'ViT-B-33'; it has .*ViT-B-32"),
         ("open_clip:ViT-B-32/laion", "ViT-B-32 has no tag 'laion'; it has .*laion2b_s34b_b79k"),

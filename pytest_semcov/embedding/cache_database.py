@@ -115,7 +115,13 @@ class Database:
 
         Entries that fail their checksum or have another length are left out and counted in ``damaged``.
         """
+        found, damaged = self._read(keys)
+        self.damaged += damaged
+        return found
+
+    def _read(self, keys: Sequence[str]) -> tuple[dict[str, NDArray[np.float32]], int]:
         found = {}
+        damaged = 0
         length = self._length()
         for part in _parts(keys):
             marks = ",".join("?" * len(part))
@@ -127,8 +133,8 @@ class Database:
                 if zlib.crc32(vector) == checksum and len(vector) == 4 * length:
                     found[key] = np.frombuffer(vector, _LITTLE_ENDIAN).astype(np.float32)
                 else:
-                    self.damaged += 1
-        return found
+                    damaged += 1
+        return found, damaged
 
     def _length(self) -> int:
         """Length of an embedding; 0 as long as there are none."""
@@ -142,35 +148,32 @@ class Database:
 
         A claim is void if its holder is known to be dead, or if it was not renewed in time.
         """
-        now = time.time()
-        free = []
-        alive: dict[Holder, bool] = {}
+        if not self._free(keys):  # those who wait ask often, and must not hold up those who write
+            return []
+        me = self._holder
         with self._writing():
-            present = self._present(keys)
-            claims = self._claims(keys)
-            for key in keys:
-                if key in present:
-                    continue
-                if key in claims:
-                    holder, expires = claims[key]
-                    if holder not in alive:
-                        alive[holder] = not holder.surely_dead()
-                    if alive[holder] and expires > now:
-                        continue
-                free.append(key)
-            me = self._holder
+            free = self._free(keys)
+            expires = time.time() + self._lease
             self._connection.executemany(
                 "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)",
-                [(key, self.token, me.host, me.pid, me.started, now + self._lease) for key in free],
+                [(key, self.token, me.host, me.pid, me.started, expires) for key in free],
             )
         return free
 
-    def _present(self, keys: Sequence[str]) -> set[str]:
-        """Keys with a usable embedding: a damaged one is as good as none."""
-        present: set[str] = set()
-        for part in _parts(keys):
-            present |= self.find(part).keys()
-        return present
+    def _free(self, keys: Sequence[str]) -> list[str]:
+        """Keys without a usable embedding (a damaged one is as good as none) and without a valid claim."""
+        now = time.time()
+        present, _ = self._read(keys)
+        claims = self._claims(keys)
+        dead = {holder: holder.surely_dead() for holder, _ in claims.values()}
+
+        def claimed(key: str) -> bool:
+            if key not in claims:
+                return False
+            holder, expires = claims[key]
+            return expires > now and not dead[holder]
+
+        return [key for key in keys if key not in present and not claimed(key)]
 
     def _claims(self, keys: Sequence[str]) -> dict[str, tuple[Holder, float]]:
         claims = {}

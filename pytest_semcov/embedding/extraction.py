@@ -215,7 +215,8 @@ class _Run:
 
     def _run_model(self, batch: Sequence[tuple[str, Any]], session: CacheSession) -> None:
         keys = [key for key, _ in batch]
-        rows = np.asarray(self.compute([loaded for _, loaded in batch]), dtype=np.float32)
+        # Copied: a function may hand out one buffer again and again.
+        rows = np.array(self.compute([loaded for _, loaded in batch]), dtype=np.float32)
         known = next(iter(self.rows.values()), None)
         if rows.ndim != 2 or len(rows) != len(keys) or (known is not None and rows.shape[1] != len(known)):
             expected = "d" if known is None else len(known)

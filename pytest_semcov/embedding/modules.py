@@ -80,6 +80,19 @@ def _set_training(parts: Sequence[torch.nn.Module]) -> None:
         part.training = True
 
 
+@contextmanager
+def seeded() -> Iterator[None]:
+    """Make random weights the same every time, and leave the process' random numbers as they were.
+
+    Loading weights draws random numbers too: libraries initialise a model before they load it.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        yield
+
+
 def stack(batch: Sequence[Any]) -> torch.Tensor:
     """Stack preprocessed images (tensors or arrays of one shape) into a batch tensor."""
     import torch
@@ -179,7 +192,7 @@ class ModuleEmbedder:
     input_size
         Shorter side in pixels that preprocessing needs; ``None`` = images are decoded in full.
     device
-        Where it runs.
+        Where it is.
     trained
         False if the weights are random.
     layer
@@ -204,7 +217,7 @@ class ModuleEmbedder:
         owned: bool = False,
         persistent: bool = True,
     ) -> None:
-        self.module = module.to(device)
+        self.module = module.eval() if owned else module
         self.name = name
         self.trained = trained
         self.input_size = input_size
@@ -215,7 +228,6 @@ class ModuleEmbedder:
         self._layer = layer
         self._owned = owned
         self._known_fingerprint: str | None = None
-        self._in_float32: torch.nn.Module | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -261,9 +273,7 @@ class ModuleEmbedder:
         dtype = self._dtype
         rows = self._run(self.module, inputs.to(dtype))
         if dtype != torch.float32 and not np.isfinite(rows).all():
-            if self._in_float32 is None:
-                self._in_float32 = copy.deepcopy(self.module).float()
-            rows = self._run(self._in_float32, inputs.float())
+            rows = self._run(copy.deepcopy(self.module).float(), inputs.float())
         return rows
 
     def _run(self, module: torch.nn.Module, inputs: torch.Tensor) -> NDArray[np.float32]:
@@ -310,7 +320,9 @@ class CallableEmbedder:
         self.persistent = version is not None
         self._function = function
         kind = "unversioned" if version is None else "version"
-        self.fingerprint = hash_description({"callable": name, kind: version or source_code(function)})
+        self.fingerprint = hash_description(
+            {"callable": name, kind: version or source_code(function), "input_size": input_size}
+        )
 
     def preprocess(self, image: Image.Image) -> Image.Image:
         """Return the image: the function does its own preprocessing."""
@@ -386,6 +398,7 @@ def embedder_from_module(
         place = torch.device("cpu") if first is None else first.device
     else:
         place = resolve_device(device)
+        module = module.to(place)
     return ModuleEmbedder(
         module,
         preprocess=transform,

@@ -13,7 +13,7 @@ import numpy as np
 
 from pytest_semcov.embedding import hub
 from pytest_semcov.embedding.fingerprint import hash_description, hash_tensors, library_versions
-from pytest_semcov.embedding.modules import inference, stack, to_array
+from pytest_semcov.embedding.modules import inference, seeded, stack, to_array
 from pytest_semcov.embedding.weights import existing_file
 from pytest_semcov.errors import ArgumentError, ModelError
 
@@ -383,7 +383,12 @@ def _from_tag(spec: ModelSpec, device: torch.device) -> OpenClipEncoder:
         raise ArgumentError(
             f"{text}: {spec.name} has no tag {spec.tag!r}; it has {', '.join(tags) or 'none'}"
         )
-    repository, _, filename = tag["hf_hub"].rpartition("/")
+    repository, _, filename = tag.get("hf_hub", "").rpartition("/")
+    if not repository:
+        raise ModelError(
+            f"{text}: these weights are published at {tag.get('url')} only; download them and give the file "
+            f"with open_clip:{spec.name}@PATH"
+        )
     files: Sequence[str] = _HUB_FILES if not filename else (f"{Path(filename).stem}.safetensors", filename)
     weights = hub.fetch(text, repository, files)
     return _create(
@@ -424,14 +429,12 @@ def _create(
     card: Mapping[str, Any] | None = None,
 ) -> OpenClipEncoder:
     import open_clip
-    import torch
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
     path = None if weights is None else existing_file(weights, spec=spec)
     config = open_clip.get_model_config(registered)
     try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with seeded():
             model = open_clip.create_model(
                 registered,
                 pretrained=None if path is None else str(path),

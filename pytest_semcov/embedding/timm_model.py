@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_semcov.embedding import hub
 from pytest_semcov.embedding.fingerprint import library_versions
-from pytest_semcov.embedding.modules import ModuleEmbedder
+from pytest_semcov.embedding.modules import ModuleEmbedder, seeded
 from pytest_semcov.embedding.weights import existing_file, load_strictly, read_weights
 from pytest_semcov.errors import ArgumentError, ModelError
 
@@ -39,15 +39,20 @@ def load_timm(spec: ModelSpec, device: torch.device) -> ModuleEmbedder:
         If the weights are not to be had or do not fit.
     """
     import timm
-    import torch
 
     if not timm.is_model(spec.name):
         close = difflib.get_close_matches(spec.name.split(".")[0], timm.list_models(), n=5)
         hint = f"; did you mean {', '.join(close)}?" if close else ""
         raise ArgumentError(f"{spec}: timm has no model {spec.name!r}{hint} (timm.list_models() shows all)")
+    try:
+        timm.get_pretrained_cfg(spec.name)
+    except RuntimeError as error:
+        known = timm.list_pretrained(f"{spec.name.split('.')[0]}.*")
+        raise ArgumentError(f"{spec}: timm knows no such weights; it has {', '.join(known)}") from error
     if spec.path is not None:
         path = existing_file(spec.path, spec=str(spec))
-        model = timm.create_model(spec.name, pretrained=False, num_classes=0)
+        with seeded():
+            model = timm.create_model(spec.name, pretrained=False, num_classes=0)
         head: str | tuple[str, ...] = cast("Any", model).pretrained_cfg.get("classifier") or ()
         load_strictly(
             model,
@@ -57,8 +62,7 @@ def load_timm(spec: ModelSpec, device: torch.device) -> ModuleEmbedder:
             head=(head,) if isinstance(head, str) else tuple(head),
         )
     elif spec.untrained:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with seeded():
             model = timm.create_model(spec.name, pretrained=False, num_classes=0)
     else:
         model = _from_hub(spec)
@@ -79,9 +83,10 @@ def _from_hub(spec: ModelSpec) -> torch.nn.Module:
         names = (config.hf_hub_filename,) if config.hf_hub_filename else _HUB_FILES
         overlay = {"file": str(hub.fetch(str(spec), config.hf_hub_id, names))}
     try:
-        model: torch.nn.Module = timm.create_model(
-            spec.name, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay
-        )
+        with seeded():
+            model: torch.nn.Module = timm.create_model(
+                spec.name, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay
+            )
     except Exception as error:
         raise ModelError(f"{spec}: the pretrained weights could not be loaded: {error}") from error
     return model
@@ -97,7 +102,7 @@ def _embedder(model: torch.nn.Module, spec: ModelSpec, device: torch.device) -> 
     # The image is resized so that the crop is the stated share of it: that is what decoding must leave.
     needed = round(max(config["input_size"][1:]) / config["crop_pct"])
     return ModuleEmbedder(
-        model.to(memory_format=torch.channels_last),
+        model.to(device).to(memory_format=torch.channels_last),
         preprocess=transform,
         description={
             "library": "timm",

@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 from pytest_semcov.embedding.fingerprint import library_versions
 from pytest_semcov.embedding.hub import offline
-from pytest_semcov.embedding.modules import ModuleEmbedder
+from pytest_semcov.embedding.modules import ModuleEmbedder, seeded
 from pytest_semcov.embedding.weights import existing_file, load_strictly, read_weights
 from pytest_semcov.errors import ArgumentError, ModelError
 
@@ -43,8 +43,7 @@ def load_torchvision(spec: ModelSpec, device: torch.device) -> ModuleEmbedder:
     if spec.name not in names:
         raise ArgumentError(f"{spec}: torchvision has no classifier {spec.name!r}; it has {', '.join(names)}")
     weights = models.get_model_weights(spec.name).DEFAULT
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with seeded():
         model = models.get_model(spec.name, weights=None)
     head = _last_linear(model, spec, classes=len(weights.meta["categories"]))
     parent, _, child = head.rpartition(".")
@@ -58,7 +57,7 @@ def load_torchvision(spec: ModelSpec, device: torch.device) -> ModuleEmbedder:
         load_strictly(model, read_weights(path, spec=str(spec)), spec=str(spec), path=path, head=heads)
     transform = weights.transforms()
     return ModuleEmbedder(
-        model.to(memory_format=torch.channels_last),
+        model.to(device).to(memory_format=torch.channels_last),
         preprocess=transform,
         description={
             "library": "torchvision",
