@@ -16,7 +16,7 @@ import pytest
 
 from pytest_semcov import __version__, options
 from pytest_semcov.active import ACTIVE, ActiveTest
-from pytest_semcov.errors import ArgumentError, VerdictFailed
+from pytest_semcov.errors import ArgumentError, MissingDependencyError, ModelError, VerdictFailed
 from pytest_semcov.fixtures import (
     AUGMENT,
     FIXTURES,
@@ -61,6 +61,9 @@ CONCERNED = pytest.StashKey[bool]()
 
 PROBLEM = pytest.StashKey[str]()
 """What is wrong with a test's markers (item.stash)."""
+
+_TROUBLE = (ModelError, MissingDependencyError)
+"""Trouble with the tool, not with the data."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -171,10 +174,17 @@ def pytest_runtest_makereport(
     concerned: bool = item.stash.get(CONCERNED, False)
     if records or concerned:
         report.semcov = records  # type: ignore[attr-defined]  # reports carry further attributes
+    if call.excinfo is not None and report.failed and call.excinfo.errisinstance(_TROUBLE):
+        report.semcov_trouble = True  # type: ignore[attr-defined]
     text = terminal.section(_not_raised(records, call.excinfo))
     if text:
         report.sections.append(("semcov", text))
     return report
+
+
+def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
+    """Count a test in which a model or a library is missing as an error: nothing was learnt of the data."""
+    return ("error", "E", "ERROR") if getattr(report, "semcov_trouble", False) else None
 
 
 def _not_raised(records: list[Record], excinfo: pytest.ExceptionInfo[BaseException] | None) -> list[Record]:

@@ -96,3 +96,8 @@ def read_report(folder: Path, name: str = "report.json") -> dict[str, Any]:
 
     report: dict[str, Any] = json.loads((folder / name).read_text("utf-8"), parse_constant=refuse)
     return report
+
+
+def subjects(folder: Path) -> list[str]:
+    """Return what the records of a JSON report are about, in their order."""
+    return [record["subject"] for record in read_report(folder)["records"]]

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 import pytest
-from front import OUTCOMES, make_project, read_report, run
+from front import OUTCOMES, make_project, read_report, run, subjects
 
 DISTRIBUTION = ("worker", "workers", "duration_seconds")
 
@@ -48,13 +48,16 @@ def test_a_distributed_run_reports_what_a_plain_one_does(pytester: pytest.Pytest
     assert one["verdicts"] == {"FAIL": 4, "PASS": 5, "INCONCLUSIVE": 2}
     assert one["settings"]["report"].endswith("out/report.json")
     assert one["versions"]["pytest"] == pytest.__version__
-    passing = next(test for test in one["tests"] if test["nodeid"].endswith("test_passes"))
-    assert [(record["subject"], record["phase"]) for record in passing["records"]] == [
+    assert [record["nodeid"] for record in one["records"]] == sorted(
+        record["nodeid"] for record in one["records"]
+    )
+    passing = [record for record in one["records"] if record["nodeid"].endswith("test_passes")]
+    assert [(record["subject"], record["phase"]) for record in passing] == [
         ("in setup", "setup"),
         ("synthetic night", "call"),
         ("in teardown", "teardown"),
     ]
-    assert passing["records"][1] == {
+    assert passing[1] == {
         "kind": "sufficiency",
         "subject": "synthetic night",
         "outcome": "PASS",
@@ -139,11 +142,7 @@ def test_values_that_are_not_plain_fail_their_test_and_nothing_else(
         ["E *TypeError: record?'criteria'??0??'value'? is a numpy.float64; records hold str*"]
     )
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
-    records = {
-        record["subject"]: record
-        for test in read_report(pytester.path)["tests"]
-        for record in test["records"]
-    }
+    records = {record["subject"]: record for record in read_report(pytester.path)["records"]}
     assert records["numpy"]["criteria"][0]["value"] == 0.75
     assert records["numpy"]["provenance"] == {"seed": 3, "path": "x", "radii": [0, 1, 2], "flag": True}
     assert records["nan"]["criteria"][0]["value"] is None
@@ -172,10 +171,12 @@ def test_a_property_test_keeps_the_latest_verdicts(pytester: pytest.Pytester):
     )
     result = run(pytester, "--semcov-report=report.json", "--junitxml=junit.xml")
     result.assert_outcomes(passed=1, failed=1)
-    falsified, many = read_report(pytester.path)["tests"]
-    assert len(many["records"]) == 200
-    assert many["records"][0]["dropped"] == 100
-    assert falsified["records"][-1]["criteria"][0]["value"] == 17.0  # the smallest example that fails
+    records = read_report(pytester.path)["records"]
+    many = [record for record in records if record["subject"] == "any number"]
+    assert len(many) == 200
+    assert many[0]["dropped"] == 100
+    falsified = [record for record in records if record["subject"] == "small number"]
+    assert falsified[-1]["criteria"][0]["value"] == 17.0  # the smallest example that fails
     assert len(junit_properties(pytester.path / "junit.xml")["test_many"]) == 2
     result.stdout.fnmatch_lines(["100 earlier verdicts of tests that judge many times are not shown"])
 
@@ -221,7 +222,34 @@ def test_a_test_that_runs_again_counts_once(pytester: pytest.Pytester):
     )
     (test,) = read_report(pytester.path)["tests"]
     assert (test["attempts"], test["outcome"]) == (2, "passed")
-    assert [record["subject"] for record in test["records"]] == ["attempt 2"]
+    assert subjects(pytester.path) == ["attempt 2"]
+
+
+def test_trouble_with_a_model_is_an_error_and_no_failure_of_the_data(pytester: pytest.Pytester):
+    make_project(
+        pytester,
+        test_trouble="""
+        import pytest
+        from pytest_semcov import DatasetError, ModelError
+
+        def test_model():
+            raise ModelError("builtin: files are missing")
+
+        def test_data():
+            raise DatasetError("no folder")
+
+        @pytest.mark.xfail(raises=ModelError, strict=True)
+        def test_expected():
+            raise ModelError("builtin: files are missing")
+        """,
+    )
+    for workers in (None, 2):
+        result = run(pytester, "-ra", "--semcov-report=report.json", workers=workers)
+        result.assert_outcomes(errors=1, failed=1, xfailed=1)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["ERROR test_trouble.py::test_model - *ModelError: *"])
+        outcomes = [test["outcome"] for test in read_report(pytester.path)["tests"]]
+        assert outcomes == ["failed", "xfailed", "error"]
 
 
 @pytest.mark.skipif(pytest.version_tuple < (9, 0), reason="pytest 9 has subtests")
@@ -241,7 +269,7 @@ def test_subtests_keep_their_verdicts_apart(pytester: pytest.Pytester):
     result = run(pytester, "--semcov-report=report.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (test,) = read_report(pytester.path)["tests"]
-    assert [record["subject"] for record in test["records"]] == ["day_night", "clear_rain"]
+    assert subjects(pytester.path) == ["day_night", "clear_rain"]
     assert test["outcome"] == "failed"
 
 
@@ -265,7 +293,7 @@ def test_a_crashed_worker_makes_the_report_incomplete(pytester: pytest.Pytester)
     report = read_report(pytester.path)
     assert report["complete"] is False
     assert any("test_crash" in line for line in report["incomplete"])
-    assert [record["subject"] for test in report["tests"] for record in test["records"]] == ["kept"]
+    assert subjects(pytester.path) == ["kept"]
     result.stdout.fnmatch_lines(["*INCOMPLETE, verdicts are missing: *gw0*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 

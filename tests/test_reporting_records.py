@@ -237,7 +237,7 @@ def test_the_document_is_valid_json_whatever_the_numbers(tmp_path):
     document = json_report.document(collector, settings={"seed": 0}, exit_status=1)
     json_report.write(tmp_path / "new folder" / "report.json", document)
     read = read_report(tmp_path / "new folder")
-    criterion = read["tests"][0]["records"][0]["criteria"][0]
+    criterion = read["records"][0]["criteria"][0]
     assert (criterion["value"], criterion["bar"], criterion["interval"]) == (None, None, [None, 1.0])
     assert criterion["note"] == "Nacht, 夜"
     assert read["versions"].keys() >= {"python", "pytest", "pytest-semcov", "numpy", "torch"}

@@ -87,5 +87,6 @@ def _outcome(report: Any) -> str:
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.outcome == "skipped" else "xpassed"
     if report.outcome == "failed":
-        return "failed" if report.when == "call" else "error"
+        trouble = report.when != "call" or getattr(report, "semcov_trouble", False)
+        return "error" if trouble else "failed"
     return report.outcome if report.outcome in _SEVERITY else "failed"  # "rerun": an attempt that failed

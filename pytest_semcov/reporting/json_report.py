@@ -30,7 +30,7 @@ LIBRARIES = (
 
 
 def document(collector: Collector, *, settings: Mapping[str, Any], exit_status: int) -> dict[str, Any]:
-    """Return the report.
+    """Return the report: the run, the tests that use this package, and their records by node id.
 
     Apart from ``worker``, ``duration_seconds`` and ``workers`` it does not depend on how the tests were
     distributed.
@@ -61,10 +61,10 @@ def document(collector: Collector, *, settings: Mapping[str, Any], exit_status: 
                 "outcome": test.outcome,
                 "attempts": test.attempts,
                 "duration_seconds": test.duration,
-                "records": test.records,
             }
             for test in tests
         ],
+        "records": collector.records,
     }
 
 
