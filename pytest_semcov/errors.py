@@ -14,7 +14,19 @@ if TYPE_CHECKING:
 
 
 class SemcovError(Exception):
-    """Base of all errors that this package raises."""
+    """Base of all errors that this package raises.
+
+    Lone surrogates in a message (file names that are not valid UTF-8) become backslash escapes: no
+    report, and no message between processes, could be encoded with them.
+    """
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(
+            *(
+                arg.encode("utf-8", "backslashreplace").decode() if isinstance(arg, str) else arg
+                for arg in args
+            )
+        )
 
 
 class ArgumentError(SemcovError, ValueError):
