@@ -89,6 +89,18 @@ def test_many_verdicts_are_bounded_and_none_that_failed_is_hidden_by_one_that_pa
     assert f"... and {301 - terminal.MOST_VERDICTS} more, shown by -v" in lines
 
 
+def test_verdicts_that_are_alike_are_one_line():
+    alike = [record("day_night", summary="day_night: covered")] * 3
+    collector = collected(
+        ("a", "passed", alike), ("b", "passed", alike[:2]), ("c", "passed", [record("fog")])
+    )
+    assert text(collector)[0] == "PASS         (5 times) coverage day_night: covered"
+    verbose = [line for line in text(collector, verbosity=1) if "times" in line or line.startswith("    ")]
+    assert verbose[0] == "PASS         (3 times) coverage day_night: covered"
+    assert verbose[1] == "    a"
+    assert terminal.section(alike) == "PASS coverage day_night: covered (3 times)"
+
+
 def test_many_gaps_are_bounded():
     records = [record(f"s{number}", "FAIL") for number in range(terminal.MOST_GAPS + 5)]
     lines = text(collected(("a", "failed", records)))

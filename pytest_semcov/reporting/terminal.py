@@ -56,29 +56,36 @@ def _verdicts(tests: Iterable[JudgedTest], verbosity: int) -> list[Line]:
     judged.sort(key=lambda pair: _ORDER.get(str(pair[0].get("outcome")), 3))
     if verbosity < 0:
         judged = [pair for pair in judged if pair[0].get("outcome") != "PASS"]
-    lines: list[Line] = []
-    shown = judged if verbosity > 0 else judged[:MOST_VERDICTS]
-    for record, test in shown:
+    alike: dict[tuple[str, ...], list[tuple[Record, JudgedTest]]] = {}
+    for record, test in judged:
         outcome = str(record.get("outcome"))
-        lines.append(
-            Line(f"{outcome:<12} {_context(outcome, test)}{headline(record)}", _COLOURS.get(outcome, ""))
-        )
+        apart = test.nodeid if verbosity > 0 else ""
+        key = (outcome, *_context(outcome, test), headline(record), apart)
+        alike.setdefault(key, []).append((record, test))
+    lines: list[Line] = []
+    for key, pairs in list(alike.items())[: None if verbosity > 0 else MOST_VERDICTS]:
+        outcome, *notes, said, _ = key
+        if len(pairs) > 1:
+            notes.append(f"{len(pairs)} times")
+        noted = f"({', '.join(notes)}) " if notes else ""
+        lines.append(Line(f"{outcome:<12} {noted}{said}", _COLOURS.get(outcome, "")))
         if verbosity > 0:
+            record, test = pairs[-1]
             lines.append(Line(f"    {test.nodeid}"))
             lines.extend(Line(f"    {criterion_text(criterion)}") for criterion in criteria(record))
-    if len(shown) < len(judged):
-        lines.append(Line(f"... and {len(judged) - len(shown)} more, shown by -v"))
+    if verbosity <= 0 and len(alike) > MOST_VERDICTS:
+        lines.append(Line(f"... and {len(alike) - MOST_VERDICTS} more, shown by -v"))
     return lines
 
 
-def _context(outcome: str, test: JudgedTest) -> str:
+def _context(outcome: str, test: JudgedTest) -> list[str]:
     """Say where the test's outcome is not the verdict's."""
     notes = []
     if outcome != "PASS" and test.outcome in ("passed", "skipped", "xfailed"):
         notes.append("as the test expects" if test.outcome == "passed" else test.outcome)
     if test.attempts > 1:
         notes.append(f"attempt {test.attempts}")
-    return f"({', '.join(notes)}) " if notes else ""
+    return notes
 
 
 def _marks(records: Sequence[Record], collector: Collector) -> list[Line]:
@@ -118,14 +125,16 @@ def _found(records: Sequence[Record]) -> list[Line]:
 
 def section(records: Sequence[Record]) -> str:
     """Return the text of a test's report section: one line a verdict, criteria that are not PASS below."""
-    lines: list[str] = []
+    alike: dict[tuple[str, ...], int] = {}
     for record in records:
-        lines.append(f"{record.get('outcome')} {headline(record)}")
-        lines.extend(
-            f"  {criterion_text(criterion)}"
-            for criterion in criteria(record)
-            if criterion.get("outcome") in ("FAIL", "INCONCLUSIVE")
-        )
+        text = [f"{record.get('outcome')} {headline(record)}"]
+        for criterion in criteria(record):
+            if criterion.get("outcome") in ("FAIL", "INCONCLUSIVE"):
+                text.append(f"  {criterion_text(criterion)}")
+        alike[tuple(text)] = alike.get(tuple(text), 0) + 1
+    lines: list[str] = []
+    for said, times in alike.items():
+        lines.extend([said[0] if times == 1 else f"{said[0]} ({times} times)", *said[1:]])
     if len(lines) > MOST_SECTION_LINES:
         rest = len(lines) - MOST_SECTION_LINES
         lines = [*lines[:MOST_SECTION_LINES], f"... and {rest} more lines"]
