@@ -13,7 +13,7 @@ from PIL import Image
 
 from pytest_semcov.data.decoding import FileSource
 from pytest_semcov.data.samples import Sample, SampleDataset
-from pytest_semcov.embedding.builtin import card_path
+from pytest_semcov.embedding import builtin, specs
 from pytest_semcov.embedding.extraction import extract
 from pytest_semcov.embedding.modules import embedder_from_callable, embedder_from_module
 from pytest_semcov.embedding.protocols import Embedder, Encoder
@@ -107,7 +107,7 @@ EMBEDDERS = {
 @pytest.fixture(params=EMBEDDERS)
 def make(request, tiny_clip, tiny_timm):
     """Build the embedder, anew on every call where the package does."""
-    if request.param == "builtin" and not card_path().is_file():
+    if request.param == "builtin" and not builtin.card_path().is_file():
         pytest.skip("the built-in model has not been trained")
     files = {**tiny_clip, **tiny_timm}
     return lambda: EMBEDDERS[request.param](files)
@@ -367,6 +367,42 @@ def test_fingerprint_of_an_encoder_follows_weights_and_preprocessing(tiny_clip):
     ]
     fingerprints = [load_encoder(spec, device="cpu").fingerprint for spec in specs]
     assert len(set(fingerprints)) == 4
+
+
+def test_builtin_model_knows_what_its_card_says(tiny_clip, monkeypatch):
+    scenes = {"day": {"day": 9, "night": 1, "uncertain": 0}, "night": {"day": 0, "night": 8, "uncertain": 2}}
+    photographs = {
+        "day": {"day": 5, "night": 5, "uncertain": 0},
+        "night": {"day": 0, "night": 10, "uncertain": 0},
+    }
+    card = {
+        "semantics": {"day_night": {"day": ["by day"], "night": ["at night"]}},
+        "preprocess": PREPROCESSING,
+        "held_out": {"confusion": {"96": {"day_night": scenes}, "64": {"day_night": scenes}}},
+        "photographs": {"day_night": {"data": "20 photographs", "confusion": photographs}},
+    }
+    monkeypatch.setattr(specs, "_loaded", {})
+    monkeypatch.setattr(builtin, "config_path", lambda: tiny_clip["config"])
+    monkeypatch.setattr(builtin, "weights_path", lambda: tiny_clip["weights0"])
+    monkeypatch.setattr(builtin, "card", lambda: card)
+    encoder = load_encoder("builtin", device="cpu")
+    assert (encoder.name, encoder.trained) == ("builtin", True)
+    assert encoder.semantics == card["semantics"]
+    white = encoder.preprocess(Image.new("RGB", (9, 9), "white"))
+    np.testing.assert_allclose(white[:, 0, 0], (1 - np.array([0.4, 0.5, 0.6])) / [0.2, 0.3, 0.4], rtol=1e-5)
+    rendered, real = encoder.label_error("day_night", rendered=True), encoder.label_error("day_night")
+    assert rendered["night"]["recall"] == (16, 16)
+    assert rendered["night"]["specificity"] == (18, 20)
+    assert real["night"] == {"recall": (10, 10), "specificity": (5, 10), "source": "20 photographs"}
+    assert encoder.label_error("clear_rain") is None
+    assert encoder.label_error("clear_rain", rendered=True) is None
+
+
+def test_builtin_model_that_is_not_installed(monkeypatch, tmp_path):
+    monkeypatch.setattr(specs, "_loaded", {})
+    monkeypatch.setattr(builtin, "card", lambda: (tmp_path / "card.json").read_text())
+    with pytest.raises(ModelError, match=r"files are missing from this installation.*card\.json"):
+        load_encoder("builtin", device="cpu")
 
 
 def test_text_that_would_be_cut_off_is_an_error(tiny_clip):
