@@ -132,6 +132,7 @@ def assert_combinations_covered(
     *,
     strength: int = 2,
     labels: Mapping[str, object] | None = None,
+    impossible: Sequence[Mapping[str, str]] = (),
     min_count: int | None = None,
     workbench: Workbench | None = None,
 ) -> Verdict:
@@ -147,6 +148,9 @@ def assert_combinations_covered(
         How many semantics are combined at a time (t-way), 2 to the number of semantics.
     labels
         Semantic → known labels (see :func:`assert_semantic_covered`).
+    impossible
+        Combinations that cannot occur, e.g. ``[{"clear_rain": "rain", "clear_snow": "snow"}]``: they are
+        not judged.
     min_count
         Images per combination, in place of the setting.
     workbench
@@ -166,7 +170,8 @@ def assert_combinations_covered(
     """
     __tracebackhide__ = True
     bench = _bench(workbench).with_settings(min_count=min_count)
-    return conclude(bench.combinations(dataset, semantics, strength=strength, labels=labels))
+    verdict = bench.combinations(dataset, semantics, strength=strength, labels=labels, impossible=impossible)
+    return conclude(verdict)
 
 
 def assert_synthetic_sufficient(

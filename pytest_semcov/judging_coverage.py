@@ -88,8 +88,9 @@ def judge_combinations(
     if problems:
         return combinations_verdict(problems, bars(bench), provenance=provenance(bench, []))
     known = measured.known_labels()
-    common = [sample_id for sample_id in known[0].ids if all(sample_id in each.by_id() for each in known)]
-    known = [each.select([each.ids.index(sample_id) for sample_id in common]) for each in known]
+    everywhere = set(known[0].ids).intersection(*(each.ids for each in known[1:]))
+    common = [sample_id for sample_id in known[0].ids if sample_id in everywhere]
+    known = [each.for_ids(common) for each in known]
     samples = _samples_by_id(dataset)
     evidence = combination_evidence(
         known,
@@ -197,10 +198,11 @@ def embedded_samples(
     DatasetError
         If embeddings are given and lack an image.
     """
+    images = len(dataset)  # a data set that cannot be read is named before a model is loaded
     if embeddings is not None:
         return dataset, embeddings.select(list(dataset.ids))
     embedded = bench.embed(dataset)
-    if len(embedded) == len(dataset):
+    if len(embedded) == images:
         return dataset, embedded
     usable = set(embedded.ids)
     kept = [index for index, sample_id in enumerate(dataset.ids) if sample_id in usable]
@@ -252,10 +254,7 @@ class _Measured:
         tests = sum(len(each.categories) for each in known)
         measured = []
         for each in known:
-            by_id = each.by_id()
-            codes = [
-                -1 if by_id.get(sample_id) is None else each.code(str(by_id[sample_id])) for sample_id in real
-            ]
+            codes = each.for_ids(real).codes
             measured.append(
                 importance(
                     rows,

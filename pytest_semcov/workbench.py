@@ -187,26 +187,30 @@ class Workbench:
     # -- numbers ---------------------------------------------------------------------------------------
 
     def embed(self, dataset: Dataset) -> Embeddings:
-        """Embed a data set with the embedder: L2-normalised rows, each image once.
+        """Embed a data set with the embedder, each image once.
+
+        Rows are L2-normalised, except with ``protocol="deduce"``, which compares raw embeddings.
 
         Raises
         ------
         BadImagesError
             If images cannot be used and the settings do not allow to skip (so many of) them.
         """
-        return self._extract(dataset, self.embedder, "embed")
+        return self._extract(dataset, self.embedder, "embed", normalise=self.settings.protocol != "deduce")
 
     def encode(self, dataset: Dataset) -> Embeddings:
         """Embed a data set with the encoder's image side, for labelling."""
         return self._extract(dataset, self.encoder, "encode")
 
-    def _extract(self, dataset: Dataset, model: Embedder | Encoder, kind: str) -> Embeddings:
+    def _extract(
+        self, dataset: Dataset, model: Embedder | Encoder, kind: str, *, normalise: bool = True
+    ) -> Embeddings:
         from pytest_semcov.embedding.extraction import extract
 
         settings = self.settings
         policy = (settings.on_bad_image, settings.max_bad_images)
         return self.shared.once(
-            (kind, dataset.fingerprint(), model.fingerprint, policy),
+            (kind, dataset.fingerprint(), model.fingerprint, policy, normalise),
             lambda: extract(
                 dataset,
                 model,
@@ -216,6 +220,7 @@ class Workbench:
                 cache=self.cache,
                 on_bad_image=settings.on_bad_image,
                 max_bad_images=settings.max_bad_images,
+                normalise=normalise,
                 progress=self.progress,
             ),
         )
@@ -247,14 +252,7 @@ class Workbench:
         if labels is None:
             labels = self.settings.labels.get(name)
         if isinstance(labels, Labels):
-            row = {sample_id: index for index, sample_id in enumerate(labels.ids)}
-            missing = [sample_id for sample_id in dataset.ids if sample_id not in row]
-            if missing:
-                raise ArgumentError(
-                    f"labels of {name!r}: no label for {missing[0]!r} "
-                    f"({len(missing)} of {len(dataset)} images)"
-                )
-            return labels.select([row[sample_id] for sample_id in dataset.ids])
+            return labels.for_ids(dataset.ids)
         if labels is not None:
             known = self.descriptors.get(name) if isinstance(semantic, str) else semantic
             classes = getattr(dataset, "classes", ())
