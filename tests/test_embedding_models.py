@@ -14,8 +14,9 @@ from PIL import Image
 from pytest_semcov.data.decoding import FileSource
 from pytest_semcov.data.samples import Sample, SampleDataset
 from pytest_semcov.embedding import builtin, specs
+from pytest_semcov.embedding.callables import embedder_from_callable
 from pytest_semcov.embedding.extraction import extract
-from pytest_semcov.embedding.modules import embedder_from_callable, embedder_from_module
+from pytest_semcov.embedding.modules import embedder_from_module
 from pytest_semcov.embedding.protocols import Embedder, Encoder
 from pytest_semcov.embedding.specs import load_embedder, load_encoder
 from pytest_semcov.errors import ArgumentError, ModelError, NonFiniteError, UntrainedWeightsWarning
@@ -275,6 +276,8 @@ def test_cache_on_disk_needs_a_describable_preprocessing():
     assert embedder_from_module(module, preprocess=own, version="1").persistent
     assert not embedder_from_module(module, preprocess=own).persistent
     assert not embedder_from_module(module, preprocess=transforms.Compose([own])).persistent
+    hidden = transforms.Compose([transforms.Lambda(own)])  # prints nothing of the function
+    assert not embedder_from_module(module, preprocess=hidden).persistent
     assert not embedder_from_callable(brightness).persistent
     assert embedder_from_callable(brightness, version="1").persistent
 
@@ -484,7 +487,7 @@ class Words:
 
 @pytest.mark.parametrize(("mode", "count"), [("", 5), ("clips", 6)])
 def test_tokens_are_counted_for_other_tokenizers(mode, count):
-    from pytest_semcov.embedding.open_clip_model import token_count
+    from pytest_semcov.embedding.open_clip_encoder import token_count
 
     class Tokenizer:
         tokenizer_mode = mode

@@ -313,7 +313,7 @@ def test_nothing_heavy_is_imported_before_a_model_is_loaded():
 
 
 def test_label_error_of_a_card():
-    from pytest_semcov.embedding.open_clip_model import label_errors
+    from pytest_semcov.embedding.open_clip_encoder import label_errors
 
     day = {"day": 90, "night": 4, "uncertain": 6}
     night = {"day": 1, "night": 18, "uncertain": 1}

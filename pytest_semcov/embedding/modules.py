@@ -1,4 +1,4 @@
-"""Embedders made of a torch module or of any callable.
+"""Embedders made of a torch module.
 
 All torch models run through :class:`ModuleEmbedder`: evaluation mode,
 inference mode, full float32 on a GPU, rows checked for NaN.
@@ -7,15 +7,14 @@ inference mode, full float32 on a GPU, rows checked for NaN.
 from __future__ import annotations
 
 import copy
-import inspect
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_semcov.embedding.fingerprint import hash_description, hash_tensors, library_versions
+from pytest_semcov.embedding.running import inference, resolve_device, stack, to_array
+from pytest_semcov.embedding.users_code import describe_preprocessing, module_code, source_code
 from pytest_semcov.errors import ArgumentError, ModelError
 
 if TYPE_CHECKING:
@@ -25,85 +24,6 @@ if TYPE_CHECKING:
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
-_LIBRARY_PACKAGES = {"torch", "torchvision", "timm", "open_clip", "transformers"}
-
-
-def resolve_device(device: str) -> torch.device:
-    """Return the torch device for ``"auto"`` (CUDA if there is one, else CPU) or a device name.
-
-    Raises
-    ------
-    ArgumentError
-        If the name means nothing to torch, or there is no such device here.
-    """
-    import torch
-
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        resolved = torch.device(device)
-    except RuntimeError as error:
-        raise ArgumentError(f"device {device!r}: use 'auto', 'cpu', 'cuda', 'cuda:1' or 'mps'") from error
-    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
-        raise ArgumentError(
-            f"device {device!r}: torch sees {torch.cuda.device_count()} CUDA devices; use 'auto' or 'cpu'"
-        )
-    if resolved.type == "mps" and not torch.backends.mps.is_available():
-        raise ArgumentError("device 'mps': torch sees no Metal device; use 'auto' or 'cpu'")
-    return resolved
-
-
-@contextmanager
-def inference(module: torch.nn.Module, device: torch.device) -> Iterator[None]:
-    """Run a module for inference: evaluation mode (restored afterwards), no gradients, no TF32.
-
-    TF32 convolutions, a GPU's default, keep ten bits of the mantissa; without them float32 embeddings agree
-    with a CPU's to rounding.
-    """
-    import torch
-
-    training = [part for part in module.modules() if part.training]
-    with ExitStack() as context:
-        for part in training:
-            part.training = False
-        context.callback(_set_training, training)
-        context.enter_context(torch.no_grad())
-        if device.type == "cuda":
-            context.enter_context(
-                torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
-            )
-        yield
-
-
-def _set_training(parts: Sequence[torch.nn.Module]) -> None:
-    for part in parts:
-        part.training = True
-
-
-@contextmanager
-def seeded() -> Iterator[None]:
-    """Make random weights the same every time, and leave the process' random numbers as they were.
-
-    Loading weights draws random numbers too: libraries initialise a model before they load it.
-    """
-    import torch
-
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        yield
-
-
-def stack(batch: Sequence[Any]) -> torch.Tensor:
-    """Stack preprocessed images (tensors or arrays of one shape) into a batch tensor."""
-    import torch
-
-    return torch.stack([item if isinstance(item, torch.Tensor) else torch.from_numpy(item) for item in batch])
-
-
-def to_array(rows: torch.Tensor) -> NDArray[np.float32]:
-    """Return a tensor as a float32 array in main memory."""
-    array: NDArray[np.float32] = rows.detach().float().cpu().numpy()
-    return array
 
 
 def pool(output: object, *, name: str) -> torch.Tensor:
@@ -299,46 +219,6 @@ class ModuleEmbedder:
         return f"<{type(self).__name__} {self.name!r} on {self._device}>"
 
 
-class CallableEmbedder:
-    """An embedder around a function from a list of RGB PIL images to ``(n, d)`` numbers.
-
-    Build it with :func:`embedder_from_callable`.
-    """
-
-    def __init__(
-        self,
-        function: Callable[[list[Image.Image]], Any],
-        *,
-        name: str,
-        version: str | None,
-        input_size: int | None,
-        trained: bool,
-    ) -> None:
-        self.name = name
-        self.trained = trained
-        self.input_size = input_size
-        self.persistent = version is not None
-        self._function = function
-        kind = "unversioned" if version is None else "version"
-        self.fingerprint = hash_description(
-            {"callable": name, kind: version or source_code(function), "input_size": input_size}
-        )
-
-    def preprocess(self, image: Image.Image) -> Image.Image:
-        """Return the image: the function does its own preprocessing."""
-        return image
-
-    def embed(self, batch: Sequence[Image.Image]) -> NDArray[np.float32]:
-        """Embed images: ``(n, d)`` float32."""
-        rows = self._function(list(batch))
-        if hasattr(rows, "detach"):  # a torch tensor, perhaps on a GPU
-            return to_array(rows)
-        return np.asarray(rows, dtype=np.float32)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}>"
-
-
 def embedder_from_module(
     module: torch.nn.Module,
     *,
@@ -405,7 +285,7 @@ def embedder_from_module(
         description={
             "module": name,
             "architecture": repr(module),
-            "code": _own_code(module),
+            "code": module_code(module),
             "preprocessing": described or source_code(transform),
             "input_size": input_size,
             "versions": library_versions("torch", "torchvision", "timm", "numpy", "pillow"),
@@ -417,80 +297,3 @@ def embedder_from_module(
         layer=layer,
         persistent=described is not None,
     )
-
-
-def embedder_from_callable(
-    function: Callable[[list[Image.Image]], Any],
-    *,
-    name: str | None = None,
-    version: str | None = None,
-    input_size: int | None = None,
-    trained: bool = True,
-) -> CallableEmbedder:
-    """Make an embedder of a function.
-
-    Parameters
-    ----------
-    function
-        Takes a list of RGB PIL images of any sizes, gives ``(n, d)`` numbers (array or tensor). A row must
-        depend on its image alone.
-    name
-        Short name for reports; ``None`` = the function's name.
-    version
-        Changes whenever the function's results do (code, weights, configuration): it is all that the cache
-        can know of a function. Without it (or an attribute ``version``) embeddings are kept in memory only.
-    input_size
-        Shorter side in pixels that the function needs; ``None`` = images are decoded in full.
-    trained
-        False if the weights behind it are random.
-    """
-    if version is None:
-        version = _own_version(function)
-    if name is None:
-        name = str(getattr(function, "__qualname__", type(function).__name__))
-    return CallableEmbedder(function, name=name, version=version, input_size=input_size, trained=trained)
-
-
-def describe_preprocessing(preprocess: Callable[..., Any]) -> str | None:
-    """Return a text that changes whenever the preprocessing does, or ``None`` if there is none to be had.
-
-    Known are objects with a ``version`` and transforms of torchvision and timm, whose printed form shows
-    all parameters. Printed forms with a memory address do not.
-    """
-    version = _own_version(preprocess)
-    if version is not None:
-        return version
-    if type(preprocess).__module__.split(".")[0] not in _LIBRARY_PACKAGES:
-        return None
-    printed = repr(preprocess)
-    return None if " at 0x" in printed or "<lambda>" in printed else printed
-
-
-def source_code(thing: object) -> str:
-    """Return the source text of a function or of an object's class; a random text if it cannot be had."""
-    try:
-        return inspect.getsource(thing if inspect.isroutine(thing) else type(thing))
-    except (OSError, TypeError):
-        return uuid.uuid4().hex
-
-
-def _own_version(thing: object) -> str | None:
-    version = getattr(thing, "version", None)
-    return version if isinstance(version, str) else None
-
-
-def _own_code(module: torch.nn.Module) -> dict[str, str]:
-    """Source text of the classes outside the known libraries: their weights do not show what they compute."""
-    classes = {type(part) for part in module.modules()}
-    return {
-        f"{cls.__module__}.{cls.__qualname__}": _class_source(cls)
-        for cls in classes
-        if cls.__module__.split(".")[0] not in _LIBRARY_PACKAGES
-    }
-
-
-def _class_source(cls: type) -> str:
-    try:
-        return inspect.getsource(cls)
-    except (OSError, TypeError):
-        return "not available"

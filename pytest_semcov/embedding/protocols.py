@@ -20,7 +20,11 @@ Progress = Callable[[str, int, int], None]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """The downstream model whose embedding space decides what matters. Structural."""
+    """The downstream model whose embedding space decides what matters. Structural.
+
+    An object may also have ``persistent`` (bool, default True): False if the fingerprint does not cover all
+    that embeddings depend on, so that they are kept in memory only.
+    """
 
     @property
     def name(self) -> str:
@@ -47,7 +51,11 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class Encoder(Protocol):
-    """An image-text model (CLIP family) used for labelling. Structural."""
+    """An image-text model (CLIP family) used for labelling. Structural.
+
+    An object may also have ``persistent`` (see :class:`Embedder`), and ``label_error(semantic, rendered=)``:
+    category → ``recall`` and ``specificity`` as (k, n) and ``source``, or ``None`` where it was not measured.
+    """
 
     @property
     def name(self) -> str:

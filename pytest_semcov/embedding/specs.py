@@ -158,7 +158,7 @@ def load_embedder(model: object, *, device: str = "auto") -> Embedder:
         A spec string (see the module's table); a torch module
         (:func:`~pytest_semcov.embedding.modules.embedder_from_module` with its defaults, on the device where
         it is); a function from a list of PIL images to ``(n, d)`` numbers
-        (:func:`~pytest_semcov.embedding.modules.embedder_from_callable`); an encoder, whose image side is
+        (:func:`~pytest_semcov.embedding.callables.embedder_from_callable`); an encoder, whose image side is
         used; or an object that is an :class:`~pytest_semcov.embedding.protocols.Embedder` already.
     device
         ``"auto"`` (CUDA if there is one), ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``; for spec strings.
@@ -236,7 +236,7 @@ def _embedder(model: object, device: str) -> Embedder:
 
         return embedder_from_module(model)
     if callable(model) and not isinstance(model, type):
-        from pytest_semcov.embedding.modules import embedder_from_callable
+        from pytest_semcov.embedding.callables import embedder_from_callable
 
         return embedder_from_callable(model)
     raise ArgumentError(
@@ -248,7 +248,7 @@ def _embedder(model: object, device: str) -> Embedder:
 
 def _load_once(spec: ModelSpec, device: str) -> Embedder | Encoder:
     """Load a model once per process, device and state of its files."""
-    from pytest_semcov.embedding.modules import resolve_device
+    from pytest_semcov.embedding.running import resolve_device
 
     place = resolve_device(device)
     key = (spec, str(place), *(_file_state(text) for text in (spec.name, spec.path)))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_semcov.embedding import hub
 from pytest_semcov.embedding.fingerprint import library_versions
-from pytest_semcov.embedding.modules import ModuleEmbedder, seeded
+from pytest_semcov.embedding.modules import ModuleEmbedder
+from pytest_semcov.embedding.running import seeded
 from pytest_semcov.embedding.weights import existing_file, load_strictly, read_weights
 from pytest_semcov.errors import ArgumentError, ModelError
 
