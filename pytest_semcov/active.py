@@ -7,8 +7,8 @@ explicit ``workbench=``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,4 +35,29 @@ class ActiveTest:
     inconclusive: str = "fail"
 
 
-ACTIVE: ContextVar[ActiveTest | None] = ContextVar("pytest_semcov_active", default=None)
+class Active:
+    """The test that runs in this process, seen from all of its threads and tasks.
+
+    A context variable would not do: new threads start without its value, and test runners that keep
+    one task for several coroutines would show them the first test for ever. A run inside a test (pytester)
+    covers the outer test while it lasts.
+    """
+
+    def __init__(self) -> None:
+        self._running: list[ActiveTest] = []
+
+    def get(self) -> ActiveTest | None:
+        """Return the running test, ``None`` outside of pytest and between tests."""
+        return self._running[-1] if self._running else None
+
+    @contextmanager
+    def running(self, test: ActiveTest) -> Iterator[None]:
+        """Make a test the running one."""
+        self._running.append(test)
+        try:
+            yield
+        finally:
+            self._running.pop()
+
+
+ACTIVE = Active()

@@ -125,11 +125,8 @@ def _uses_package(module: object) -> bool:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Make the test the active one, for assertion functions that are called without a workbench."""
-    token = ACTIVE.set(_activate(item))
-    try:
+    with ACTIVE.running(_activate(item)):
         return (yield)
-    finally:
-        ACTIVE.reset(token)
 
 
 def _activate(item: pytest.Item) -> ActiveTest:
@@ -219,8 +216,11 @@ class SessionReport:
             self.collector.worker_lost(node.gateway.id, error)
 
     @pytest.hookimpl(trylast=True)  # after the last report
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the JSON report."""
+        stopped = session.shouldfail or session.shouldstop
+        if stopped or exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
+            self.collector.incomplete.append(f"the run ended early ({stopped or 'interrupted'})")
         settings = self.config.stash[SETTINGS]
         if settings.report is None or self.config.getoption("collectonly", False):
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from front import OUTCOMES, make_project, read_report, run, subjects
 
@@ -54,6 +56,12 @@ def test_other_distributions(pytester: pytest.Pytester, distribution: str):
     each = 2 if distribution == "each" else 1
     assert [test["attempts"] for test in report["tests"]] == [1] * each * len(OUTCOMES)
     assert len(report["records"]) == each * 11
+
+
+def test_with_assert_statements_switched_off(pytester: pytest.Pytester):
+    make_project(pytester)
+    result = pytester.run(sys.executable, "-O", "-m", "pytest", "-p", "no:hypothesispytest", "-p", "no:anyio")
+    result.assert_outcomes(passed=3, failed=3, skipped=1, xfailed=1, warnings=1)
 
 
 def test_without_autoload_it_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):

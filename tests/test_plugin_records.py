@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from front import OUTCOMES, make_project, read_report, run, subjects
 
+from pytest_semcov.active import ACTIVE
+
 DISTRIBUTION = ("worker", "workers", "duration_seconds")
 
 
@@ -186,6 +188,61 @@ def test_a_property_test_keeps_the_latest_verdicts(pytester: pytest.Pytester):
     result.stdout.fnmatch_lines(["100 earlier verdicts of tests that judge many times are not shown"])
 
 
+def test_verdicts_of_threads_and_tasks_belong_to_the_running_test(pytester: pytest.Pytester):
+    """Among them tasks that a runner keeps for several tests, with the context of the first."""
+    make_project(
+        pytester,
+        test_tasks="""
+        import asyncio
+        import contextvars
+        import threading
+
+        import pytest
+        from pytest_semcov.active import ACTIVE
+        from pytest_semcov.assertions import conclude
+        from verdicts import verdict
+
+        @pytest.fixture(scope="module")
+        def context(loop):
+            return contextvars.copy_context()
+
+        @pytest.fixture(scope="module")
+        def loop():
+            loop = asyncio.new_event_loop()
+            yield loop
+            loop.close()
+
+        @pytest.mark.parametrize("name", ["first", "second"])
+        @pytest.mark.semcov(inconclusive="skip")
+        def test_task(loop, context, name):
+            async def judge():
+                conclude(verdict(f"{name} task"))
+                assert ACTIVE.get().inconclusive == "skip"
+
+            loop.run_until_complete(loop.create_task(judge(), context=context))
+
+        def test_thread():
+            thread = threading.Thread(target=lambda: conclude(verdict("thread")))
+            thread.start()
+            thread.join()
+
+        def test_between():
+            assert ACTIVE.get().inconclusive == "fail"
+        """,
+    )
+    run(pytester, "--semcov-report=report.json").assert_outcomes(passed=4)
+    found = [
+        (record["nodeid"].partition("::")[2], record["subject"])
+        for record in read_report(pytester.path)["records"]
+    ]
+    assert found == [
+        ("test_task[first]", "first task"),
+        ("test_task[second]", "second task"),
+        ("test_thread", "thread"),
+    ]
+    assert ACTIVE.get() is not None  # this test's own
+
+
 def test_a_test_that_runs_again_counts_once(pytester: pytest.Pytester):
     """A plugin that reruns calls the protocol's phases again and reports the same node id twice."""
     make_project(
@@ -301,6 +358,18 @@ def test_a_crashed_worker_makes_the_report_incomplete(pytester: pytest.Pytester)
     assert subjects(pytester.path) == ["kept"]
     result.stdout.fnmatch_lines(["*INCOMPLETE, verdicts are missing: *gw0*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+def test_a_run_that_ends_early_says_so(pytester: pytest.Pytester):
+    make_project(pytester)
+    for workers in (None, 1):
+        result = run(pytester, "-x", "--semcov-report=report.json", workers=workers)
+        result.stdout.fnmatch_lines(
+            ["INCOMPLETE, verdicts are missing: the run ended early (stopping after 1 fail*"]
+        )
+        assert read_report(pytester.path)["complete"] is False
+    pytester.makepyfile(test_project="def test_fails(): assert False\ndef test_never(): pass")
+    run(pytester, "-x").stdout.no_fnmatch_line("*INCOMPLETE*")
 
 
 def test_a_report_that_cannot_be_written_is_a_note_and_leaves_the_old_one(

@@ -120,9 +120,12 @@ def test_marks_of_distrust():
         "12 images skipped: " + ", ".join(f"{n}.jpg (truncated file)" for n in range(8)) + ", and 4 more",
         "INCOMPLETE, verdicts are missing: worker gw1: Not properly terminated",
     ]
-    only_lost = Collector()
+    only_lost = collected(("a", "passed", []))
     only_lost.worker_lost("gw0", None)
     assert text(only_lost) == ["INCOMPLETE, verdicts are missing: worker gw0: lost"]
+    not_ours = Collector()
+    not_ours.worker_lost("gw0", None)
+    assert text(not_ours) == []
 
 
 def test_the_section_of_a_test_is_short():

@@ -33,7 +33,9 @@ class Line(NamedTuple):
 
 
 def summary(collector: Collector, *, verbosity: int, width: int) -> list[Line]:
-    """Return the lines of the terminal section; none if nothing was judged or at ``-qq``.
+    """Return the lines of the terminal section.
+
+    There are none if no test uses this package, if nothing was judged or lost, and at ``-qq``.
 
     Parameters
     ----------
@@ -45,7 +47,7 @@ def summary(collector: Collector, *, verbosity: int, width: int) -> list[Line]:
         Columns; longer lines are cut.
     """
     records = collector.records
-    if (not records and not collector.incomplete) or verbosity < -1:
+    if not collector.tests or not (records or collector.incomplete) or verbosity < -1:
         return []
     lines = [*_verdicts(collector.tests, verbosity), *_marks(records, collector), *_found(records)]
     return [Line(line.text if verbosity > 0 else cut(line.text, width), line.colour) for line in lines]
