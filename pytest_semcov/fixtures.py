@@ -115,16 +115,20 @@ def semcov_augmented(request: pytest.FixtureRequest, semcov_dataset: Dataset) ->
     If the synthetic images are not sufficient, the test fails with the verdict before its body runs.
     """
     from pytest_semcov.assertions import conclude
+    from pytest_semcov.translation.augmentation import AugmentedDataset
 
     arguments = dict(request.node.stash.get(AUGMENT, {}))
     if isinstance(arguments.get("reference"), str):
         arguments["reference"] = request.getfixturevalue(arguments["reference"])
-    augmented: AugmentedDataset = request.getfixturevalue("semcov").augment(semcov_dataset, **arguments)
-    try:
-        conclude(augmented.verdict)
-    except VerdictFailed as refused:
-        request.node.stash[REFUSED] = refused
-    return augmented
+    accepted = []
+    for augmentation in request.getfixturevalue("semcov").augment(semcov_dataset, **arguments):
+        try:
+            conclude(augmentation.verdict)
+        except VerdictFailed as refused:
+            request.node.stash.setdefault(REFUSED, refused)
+        else:
+            accepted.append(augmentation)
+    return AugmentedDataset(semcov_dataset, accepted)
 
 
 class LabelsBySemantic(Mapping[str, "Labels"]):

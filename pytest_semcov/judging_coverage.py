@@ -42,6 +42,12 @@ def judge_coverage(
     return coverage_verdict(evidence, bars(bench), provenance=provenance(bench, [embedded]))
 
 
+def coverage_of_counts(bench: Workbench, dataset: Dataset, labels: Labels) -> Verdict:
+    """Judge one semantic by its labels alone: no embedding, no importance."""
+    measured = _Measured(bench, dataset, [], {labels.semantic: labels})
+    return coverage_verdict(measured.evidence(labels.semantic), bars(bench), provenance=provenance(bench, []))
+
+
 def judge_scan(
     bench: Workbench,
     dataset: Dataset,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_semcov.data.samples import Dataset
+from pytest_semcov.data.samples import BadImage, Dataset, SampleDataset
 from pytest_semcov.embedding.protocols import Embeddings
 from pytest_semcov.errors import ArgumentError, UnknownSemanticError
 from pytest_semcov.gates.sufficiency import sufficiency_verdict
+from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict
 from pytest_semcov.judging_coverage import embedded_samples, provenance
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pytest_semcov.gates.verdict import Verdict
     from pytest_semcov.semantics.descriptors import Descriptor
     from pytest_semcov.workbench import Workbench
 
@@ -70,35 +70,66 @@ def judge_sufficiency(
         raise ArgumentError(
             "give real= with semantic= and uncovered=, or both real_uncovered= and real_covered="
         )
-    s = _as_set(bench, synthetic, "synthetic")
-    u = _as_set(bench, real_uncovered, "real_uncovered")
-    c = _as_set(bench, real_covered, "real_covered")
-    source_rows = _source_rows(bench, s, c, real, sources)
-    _check_comparable([each for each in (s, u, c) if len(each.array)])
-    name = semantic if isinstance(semantic, str) or semantic is None else semantic.name
-    embedded = [each.embedded for each in (s, u, c) if each.embedded is not None]
-    grouped = [_groups(each) for each in (s, u, c)]
+    sets = _Sets(
+        _as_set(bench, synthetic, "synthetic"),
+        _as_set(bench, real_uncovered, "real_uncovered"),
+        _as_set(bench, real_covered, "real_covered"),
+    )
+    source_rows = _source_rows(bench, sets, real, sources)
+    return _judge(bench, sets, semantic=semantic, uncovered=uncovered, sources=source_rows, failed=failed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sets:
+    """Synthetic, real uncovered and real covered images."""
+
+    synthetic: _Set
+    uncovered: _Set
+    covered: _Set
+
+    def __iter__(self) -> Iterator[_Set]:
+        return iter((self.synthetic, self.uncovered, self.covered))
+
+
+def _judge(
+    bench: Workbench,
+    sets: _Sets,
+    *,
+    semantic: str | Descriptor | None,
+    uncovered: str | None,
+    sources: NDArray[np.floating] | None,
+    failed: int,
+) -> Verdict:
+    """Hand the sets' rows to the gate."""
+    _check_comparable(list(sets))
     settings = bench.settings
+    groups = [_groups(each) for each in sets]
     verdict = sufficiency_verdict(
-        s.array,
-        u.array,
-        c.array,
-        subject=f"synthetic {uncovered}" if uncovered else s.name,
-        semantic=name,
-        sources=source_rows,
-        synthetic_groups=grouped[0],
-        uncovered_groups=grouped[1],
-        covered_groups=grouped[2],
-        synthetic_ids=s.ids,
+        sets.synthetic.array,
+        sets.uncovered.array,
+        sets.covered.array,
+        subject=f"synthetic {uncovered}" if uncovered else sets.synthetic.name,
+        semantic=semantic if isinstance(semantic, str) or semantic is None else semantic.name,
+        sources=sources,
+        synthetic_groups=groups[0],
+        uncovered_groups=groups[1],
+        covered_groups=groups[2],
+        synthetic_ids=sets.synthetic.ids,
         failed=failed,
-        arrival=_arrival(bench, s, u, semantic, uncovered),
+        arrival=_arrival(bench, sets, semantic, uncovered),
         protocol=settings.protocol,
         min_gap_closed=settings.min_gap_closed,
         min_completeness_gain=settings.min_completeness_gain,
         repeats=settings.repeats,
         seed=settings.seed,
     )
-    return replace(verdict, provenance={**verdict.provenance, **provenance(bench, embedded[:1])})
+    embedded = [each.embedded for each in sets if each.embedded is not None]
+    replay = provenance(bench, [replace(embedded[0], skipped=_skipped(embedded))] if embedded else [])
+    return replace(verdict, provenance={**verdict.provenance, **replay})
+
+
+def _skipped(embedded: Sequence[Embeddings]) -> tuple[BadImage, ...]:
+    return tuple(bad for each in embedded for bad in each.skipped)
 
 
 def _split(
@@ -177,10 +208,9 @@ def _groups(each: _Set) -> list[str] | None:
     ]
 
 
-def _source_rows(
-    bench: Workbench, s: _Set, c: _Set, real: object, sources: object
-) -> NDArray[np.floating] | None:
+def _source_rows(bench: Workbench, sets: _Sets, real: object, sources: object) -> NDArray[np.floating] | None:
     """Return the rows of the images that the synthetic ones were made from, or ``None`` if unknown."""
+    s = sets.synthetic
     if sources is not None:
         given = _as_set(bench, sources, "sources")
         if given.fingerprint != s.fingerprint:
@@ -190,7 +220,7 @@ def _source_rows(
         return None
     samples = [s.dataset[index] for index in range(len(s.dataset))]
     source_ids = [None if sample.provenance is None else sample.provenance.source_id for sample in samples]
-    pool = real if isinstance(real, Dataset) else c.dataset
+    pool = real if isinstance(real, Dataset) else sets.covered.dataset
     if pool is None or None in source_ids or not set(source_ids) <= set(pool.ids):
         return None
     where = {sample_id: index for index, sample_id in enumerate(pool.ids)}
@@ -199,18 +229,99 @@ def _source_rows(
 
 
 def _arrival(
-    bench: Workbench, s: _Set, u: _Set, semantic: str | Descriptor | None, uncovered: str | None
+    bench: Workbench, sets: _Sets, semantic: str | Descriptor | None, uncovered: str | None
 ) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Return how many of S and of U the encoder labels as the target, ``None`` if it cannot tell."""
-    if semantic is None or uncovered is None or s.dataset is None or u.dataset is None:
+    judged = (sets.synthetic.dataset, sets.uncovered.dataset)
+    if semantic is None or uncovered is None or judged[0] is None or judged[1] is None:
         return None
     descriptor = bench.descriptors.get(semantic) if isinstance(semantic, str) else semantic
     if descriptor is None or uncovered not in descriptor.categories:
         return None
     by_encoder = bench.with_settings(labels={})
     try:
-        found = [by_encoder.label(each.dataset, descriptor) for each in (s, u) if each.dataset is not None]
+        found = [by_encoder.label(each, descriptor) for each in judged if each is not None]
     except UnknownSemanticError:
         return None
     counts = [(int(labels.mask(uncovered).sum()), len(labels)) for labels in found]
     return counts[0], counts[1]
+
+
+def judge_translated(
+    bench: Workbench,
+    synthetic: Dataset,
+    uncovered_parts: Sequence[Dataset],
+    covered_part: Dataset,
+    *,
+    sources: Dataset,
+    semantic: str,
+    uncovered: str,
+    failed: Mapping[str, str],
+) -> Verdict:
+    """Judge what a translator made.
+
+    Parameters
+    ----------
+    bench
+        The workbench.
+    synthetic
+        The usable images, with provenance.
+    uncovered_parts
+        Real images of the category that was made, from one data set or several.
+    covered_part
+        Real images of the category that was translated.
+    sources
+        Holds the images that were translated.
+    semantic, uncovered
+        What was made.
+    failed
+        Source id → why its translation is not usable.
+    """
+    if not len(synthetic):
+        return _nothing_made(bench, uncovered, failed)
+    parts = [_as_set(bench, each, f"part {number}") for number, each in enumerate(uncovered_parts)]
+    made = _as_set(bench, synthetic, "synthetic")
+    sets = _Sets(made, _joined(parts, made), _as_set(bench, covered_part, "real_covered"))
+    rows = _source_rows(bench, sets, sources, None)
+    return _judge(bench, sets, semantic=semantic, uncovered=uncovered, sources=rows, failed=len(failed))
+
+
+def _joined(parts: Sequence[_Set], like: _Set) -> _Set:
+    """Return several sets of real images as one; their ids may collide."""
+    import numpy as np
+
+    if not parts:
+        return _Set("real_uncovered", np.empty((0, like.array.shape[1]), dtype=like.array.dtype))
+    if len(parts) == 1:
+        return parts[0]
+    samples = [
+        replace(each.dataset[index], id=f"{each.name}/{each.dataset[index].id}")
+        for each in parts
+        if each.dataset is not None
+        for index in range(len(each.dataset))
+    ]
+    return _Set(
+        "real_uncovered",
+        np.concatenate([each.array for each in parts]),
+        tuple(sample.id for sample in samples),
+        tuple(group for each in parts for group in each.groups or ()),
+        SampleDataset(samples, name="real uncovered"),
+        parts[0].embedded,
+    )
+
+
+def _nothing_made(bench: Workbench, uncovered: str, failed: Mapping[str, str]) -> Verdict:
+    """Return the verdict on a translator of which no image is usable."""
+    reasons = ", ".join(sorted(set(failed.values()))[:3])
+    criterion = Criterion(
+        "failed", 1.0, None, None, Outcome.FAIL, f"{len(failed)} of {len(failed)}: {reasons}", at_least=False
+    )
+    return Verdict(
+        kind="sufficiency",
+        subject=f"synthetic {uncovered}",
+        outcome=Outcome.FAIL,
+        criteria=(criterion,),
+        counts={"synthetic": 0, "failed": len(failed)},
+        provenance=provenance(bench, []),
+        summary=f"synthetic {uncovered}: FAIL, none of {len(failed)} translations is usable: {reasons}",
+    )

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pytest_semcov.embedding.cache import EmbeddingCache
     from pytest_semcov.embedding.protocols import Embedder, Embeddings, Encoder, Progress
     from pytest_semcov.gates.verdict import Verdict
-    from pytest_semcov.judging_synthetic import Augmented
     from pytest_semcov.semantics.descriptors import Descriptor
     from pytest_semcov.semantics.labelling import Labels
     from pytest_semcov.semantics.ranking import Ranking, RankingAcrossEmbedders
+    from pytest_semcov.translation.augmentation import Augmentation
 
 T = TypeVar("T")
 
@@ -368,9 +368,9 @@ class Workbench:
 
         return rank_semantics(self, dataset, semantics, **arguments)
 
-    def augment(self, dataset: Dataset, **arguments: Any) -> Augmented:
-        """Translate, judge and join: see :func:`~pytest_semcov.judging_synthetic.augment_dataset`."""
-        from pytest_semcov.judging_synthetic import augment_dataset
+    def augment(self, dataset: Dataset, **arguments: Any) -> tuple[Augmentation, ...]:
+        """Translate and judge; see :func:`~pytest_semcov.augmenting.augment_dataset`."""
+        from pytest_semcov.augmenting import augment_dataset
 
         return augment_dataset(self, dataset, **arguments)
 
