@@ -1,8 +1,9 @@
-"""Rendered road scenes whose every condition is known exactly: data without a download, and an oracle for gates.
+"""Rendered road scenes whose every condition is known exactly.
 
-A scene is fixed by its seeds. What stands where (layout, buildings, objects and their boxes) is drawn from the seeds
-alone, so the same scene rendered under another category keeps its geometry and its annotated objects; only what the
-category means changes. Pixels are rendered when a sample is loaded, never before.
+Data without a download, and an oracle for every gate. A scene is fixed by its seeds: what stands where
+(layout, buildings, objects and their boxes) is drawn from them alone, so the same scene rendered under
+another category keeps its geometry and its annotated objects; only what the category means changes. Pixels
+are rendered when a sample is loaded, never before.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ class SceneSpec:
         Fixes what passes: annotated objects, shades of the weather, noise. 0 to 2⁶³ - 1.
     size
         Width and height in pixels, 16 to 4096.
-    day_night, clear_rain, summer_winter, nodamage_damage, sharp_blurry, noveg_veg, noflare_flare, lowdense_highdense
+    day_night, clear_rain, summer_winter, nodamage_damage
         Category per semantic; see :data:`SCENE_SEMANTICS`.
+    sharp_blurry, noveg_veg, noflare_flare, lowdense_highdense
+        Likewise.
 
     Raises
     ------
@@ -82,9 +85,9 @@ class SceneSpec:
     def __post_init__(self) -> None:
         for name in ("seed", "moment"):
             value = getattr(self, name)
-            if not isinstance(value, int) or not 0 <= value < 2**63:
+            if type(value) is not int or not 0 <= value < 2**63:
                 raise ArgumentError(f"scene {name} {value!r}: need a whole number from 0 to 2**63 - 1")
-        if not isinstance(self.size, int) or not SMALLEST <= self.size <= LARGEST:
+        if type(self.size) is not int or not SMALLEST <= self.size <= LARGEST:
             raise ArgumentError(f"scene size {self.size!r}: need {SMALLEST} to {LARGEST} pixels")
         for semantic in SCENE_SEMANTICS:
             check_category(semantic, getattr(self, semantic))
@@ -131,7 +134,8 @@ class SceneSpec:
     def boxes(self) -> tuple[Box, ...]:
         """Return the annotated objects, the main one first; the same under every category."""
         from pytest_semcov.data.scenes_layout import things_of
-        from pytest_semcov.data.scenes_paint import OVERSAMPLING, thing_pixels
+        from pytest_semcov.data.scenes_objects import thing_pixels
+        from pytest_semcov.data.scenes_paint import OVERSAMPLING
 
         found = []
         for thing in things_of(self.seed, self.moment):
@@ -180,6 +184,7 @@ def render(spec: SceneSpec) -> Image.Image:
     """
     from pytest_semcov.data.scenes_layout import place_of, things_of
     from pytest_semcov.data.scenes_light import photograph, sky_of
+    from pytest_semcov.data.scenes_objects import draw_things
     from pytest_semcov.data.scenes_paint import paint
 
     categories = spec.categories
@@ -187,9 +192,8 @@ def render(spec: SceneSpec) -> Image.Image:
     sky = sky_of(spec.seed, spec.moment, categories)
     # Distant things fade into the sky; at night the light does that, and a bright haze would glow.
     haze = (0.3, 0.31, 0.34) if categories["day_night"] == "night" else sky.rim
-    canvas = paint(
-        spec.size, spec.seed, spec.moment, place, things_of(spec.seed, spec.moment), categories, haze
-    )
+    canvas = paint(spec.size, spec.seed, place, categories, haze)
+    draw_things(canvas, things_of(spec.seed, spec.moment))
     image = photograph(spec.size, spec.seed, spec.moment, place, canvas, sky, categories)
     image.info[SCENE_INFO] = spec.to_json()
     return image
@@ -206,7 +210,7 @@ class SceneSource:
         """None: there is no file."""
         return None
 
-    def load(self, sample_id: str, *, minimum_size: int | None = None) -> Image.Image:  # noqa: ARG002
+    def load(self, sample_id: str, *, minimum_size: int | None = None) -> Image.Image:
         """Render the scene at its own size."""
         return render(self.spec)
 
@@ -218,9 +222,9 @@ class SceneSource:
 class RenderedScenes(SampleDataset):
     """A data set of rendered scenes.
 
-    Sample ``i`` depends on ``seed`` and ``i`` alone: a longer data set begins with the shorter one. Each sample's
-    metadata hold its category for all eight semantics and its ``layout``; its label is the class of the main object
-    (car, truck, person or deer); its boxes are exact.
+    Sample ``i`` depends on ``seed`` and ``i`` alone: a longer data set begins with the shorter one. Each
+    sample's metadata hold its category for all eight semantics and its ``layout``; its label is the class of
+    the main object (car, truck, person or deer); its boxes are exact.
 
     Parameters
     ----------
@@ -231,9 +235,9 @@ class RenderedScenes(SampleDataset):
     size
         Width and height of the images in pixels.
     mix
-        Shares of categories per semantic, e.g. ``{"day_night": {"day": 0.9, "night": 0.1}}``; shares sum to 1.
-        Every 20 consecutive scenes keep to the shares as closely as whole numbers allow. Semantics that are
-        neither mixed nor fixed take their categories equally often.
+        Shares of categories per semantic, e.g. ``{"day_night": {"day": 0.9, "night": 0.1}}``; shares sum
+        to 1. Every 20 consecutive scenes keep to the shares as closely as whole numbers allow. Semantics
+        that are neither mixed nor fixed take their categories equally often.
     scenes_per_group
         So many consecutive samples show the same place (the same group) at different moments.
     name

@@ -6,7 +6,7 @@ horizon to 1 at the lower edge; on flat ground a thing at ``t`` is ``t`` times a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -33,10 +33,6 @@ OBJECT_SHAPES = {
 PLACE, MOMENT, DAYLIGHT, NIGHTLIGHT, RAIN, SEASON, DAMAGE, BLUR, FLARE, GRAIN = range(10)
 
 
-CHANCES = 46
-"""Numbers per building: one a window (at most 7 × 5), the rest for damage."""
-
-
 class Draws:
     """Uniform random numbers for one stream of one scene.
 
@@ -48,18 +44,12 @@ class Draws:
 
     def __init__(self, *seeds: int) -> None:
         self.generator = np.random.Generator(np.random.PCG64(seeds))
-        self._ready: Iterator[float] = iter(())
+        self.share: Callable[[], float] = self._endless().__next__
+        """Returns a number in [0, 1)."""
 
-    def share(self) -> float:
-        """Return a number in [0, 1)."""
-        for number in self._ready:
-            return number
-        self._ready = iter(self.generator.random(256).tolist())
-        return next(self._ready)
-
-    def several(self, count: int) -> tuple[float, ...]:
-        """Return so many numbers in [0, 1)."""
-        return tuple(self.generator.random(count).tolist())
+    def _endless(self) -> Iterator[float]:
+        while True:
+            yield from self.generator.random(128).tolist()
 
     def between(self, low: float, high: float) -> float:
         """Return a number in [low, high)."""
@@ -92,7 +82,7 @@ class Draws:
 class Building:
     """A house or a block; it stands in dense scenes only unless it is one of the ``few``.
 
-    ``chances`` are numbers in [0, 1) for its details.
+    ``chances`` is where its details begin in the table of :func:`chances_from`.
     """
 
     x: float
@@ -104,7 +94,7 @@ class Building:
     gabled: bool
     floors: int
     columns: int
-    chances: tuple[float, ...]
+    chances: int
     few: bool
 
 
@@ -117,7 +107,7 @@ class Plant:
     height: float
     kind: str
     leaf: Colour
-    chances: tuple[float, ...]
+    chances: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +172,15 @@ class Thing:
     accent: Colour
 
 
+_CHANCES = 4096
+_TABLE = tuple(np.random.Generator(np.random.PCG64(0)).random(_CHANCES + 128).tolist())
+
+
+def chances_from(start: int, count: int) -> tuple[float, ...]:
+    """Return so many numbers in [0, 1) out of one fixed table: details cost no stream of their own."""
+    return _TABLE[start : start + count]
+
+
 def _hue(draws: Draws, saturation: float, value: float) -> Colour:
     hue = draws.share() * 6
     part = hue % 1
@@ -221,28 +220,28 @@ def _roof(draws: Draws) -> Colour:
     )
 
 
-def _building(draws: Draws, place: Place, *, few: bool) -> Building:
+def _building(draws: Draws, place: Place, *, few: bool, far_x: float | None = None) -> Building:
+    """Place a building; one of the far row stands at ``far_x``."""
     overlook = place.layout == "overlook"
     if few:
         t = draws.between(0.2, 0.6) if overlook else draws.between(0.1, 0.24)
-    elif overlook:
-        t = 0.03 + 0.75 * draws.share() ** 1.5
-    elif draws.chance(0.55):
+    elif far_x is not None:
         t = draws.between(0.03, 0.1)
     else:
-        t = draws.between(0.1, 0.3)
-    tall = not few and draws.chance(0.3 if overlook else 0.75)
-    metres = draws.between(14, 60 if t < 0.12 else 26) if tall else draws.between(5, 9)
+        t = draws.between(0.1, 0.75) if overlook else draws.between(0.1, 0.3)
+    tall = not few and draws.chance(0.4 if overlook else 0.75)
+    metres = draws.between(16, 60 if t < 0.12 else 28) if tall else draws.between(5, 9)
     metre = place.metre(t)
-    height = min(max(metres * metre, 0.11 if few else 0.07), 0.62)
-    width = max(draws.between(9, 22) * metre, 0.05)
+    height = min(max(metres * metre, 0.11 if few else 0.09), 0.62)
+    width = max(draws.between(9, 22) * metre, 0.06)
     width = min(max(width, height * (0.28 if tall else 0.7)), 0.42)
-    x = draws.between(-0.02, 1.02)
+    x = draws.between(0.02, 0.98) if far_x is None else far_x
     if t > 0.07:
         clear = place.road_half(t) + 0.5 * width + 0.01
         if abs(x - place.road_centre(t)) < clear:
             left = place.road_centre(t) > 0.5 if draws.chance(0.8) else draws.chance(0.5)
             x = place.road_centre(t) + (-clear if left else clear) * draws.between(1.0, 1.25)
+            x = min(max(x, 0.02), 0.98)
     storey = max(metres / 3.0, 1.0)
     return Building(
         x=x,
@@ -254,25 +253,26 @@ def _building(draws: Draws, place: Place, *, few: bool) -> Building:
         gabled=not tall and draws.chance(0.75),
         floors=int(min(max(storey * 0.8, 1), max(height / 0.04, 1), 7)),
         columns=int(min(max(width / 0.04, 1), draws.whole(2, 5))),
-        chances=draws.several(CHANCES),
+        chances=draws.whole(0, _CHANCES),
         few=few,
     )
 
 
-def _plant(draws: Draws, place: Place) -> Plant:
-    near = draws.chance(0.45)
+def _plant(draws: Draws, place: Place, *, near: bool) -> Plant:
     t = draws.between(0.25, 0.75) if near else draws.between(0.04, 0.25)
-    kind = draws.one_of(("conifer", "broadleaf", "broadleaf", "bush"))
+    kind = draws.one_of(("conifer", "conifer", "broadleaf", "broadleaf", "bush"))
     metres = draws.between(0.8, 2.0) if kind == "bush" else draws.between(4, 13)
-    height = min(max(metres * place.metre(t), 0.05 if kind == "bush" else 0.12), 0.85)
+    least = 0.06 if kind == "bush" else 0.24 if near else 0.12
+    height = min(max(metres * place.metre(t), least), 0.85)
     x = draws.between(-0.05, 1.05)
-    clear = place.road_half(t) + 0.25 * height
+    clear = min(place.road_half(t), 0.3) + 0.25 * height
     if abs(x - place.road_centre(t)) < clear:
         x = place.road_centre(t) + (clear if draws.chance(0.5) else -clear) * draws.between(1.0, 1.4)
+        x = min(max(x, 0.03), 0.97)
     leaf = draws.near(
         draws.one_of(((0.2, 0.42, 0.14), (0.3, 0.48, 0.18), (0.14, 0.33, 0.17), (0.42, 0.5, 0.2))), 0.06
     )
-    return Plant(x, t, height, kind, leaf, draws.several(21))
+    return Plant(x, t, height, kind, leaf, draws.whole(0, _CHANCES))
 
 
 def _lamp(draws: Draws, place: Place, colour: Colour) -> Lamp:
@@ -283,7 +283,7 @@ def _lamp(draws: Draws, place: Place, colour: Colour) -> Lamp:
     return Lamp(x, t, height, draws.near(colour, 0.08))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def place_of(seed: int) -> Place:
     """Return the place that belongs to a geometry seed."""
     draws = Draws(seed, PLACE)
@@ -318,11 +318,13 @@ def place_of(seed: int) -> Place:
         lamps=(),
     )
     buildings = [_building(draws, bare, few=True) for _ in range(draws.whole(2, 3))]
-    buildings += [
-        _building(draws, bare, few=False)
-        for _ in range(draws.whole(16, 24) if overlook else draws.whole(12, 17))
-    ]
-    plants = [_plant(draws, bare) for _ in range(draws.whole(8, 14))]
+    far = draws.whole(6, 9)
+    for index in range(far):  # the skyline of a dense place has no wide gap
+        buildings.append(_building(draws, bare, few=False, far_x=(index + draws.share()) / far))
+    further = draws.whole(9, 15) if overlook else draws.whole(5, 8)
+    buildings += [_building(draws, bare, few=False) for _ in range(further)]
+    plants = [_plant(draws, bare, near=True) for _ in range(draws.whole(4, 6))]
+    plants += [_plant(draws, bare, near=False) for _ in range(draws.whole(5, 8))]
     lamp_colour = draws.one_of(
         ((1.0, 0.68, 0.3), (1.0, 0.82, 0.55), (0.95, 0.95, 0.9), (0.75, 0.9, 1.0), (1.0, 0.75, 0.8))
     )

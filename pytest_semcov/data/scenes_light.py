@@ -63,7 +63,7 @@ def sky_of(seed: int, moment: int, categories: Mapping[str, str]) -> Sky:
         )
         strength = draws.between(0.5, 1.25)
         zenith, rim = mix((0, 0, 0), zenith, strength), mix((0, 0, 0), rim, strength)
-        left = 0.02 + 0.26 * draws.share() ** 1.6 + (0.05 if winter else 0.0)
+        left = 0.09 + 0.23 * draws.share() ** 1.6 + (0.04 if winter else 0.0)
         tint = draws.one_of(((0.75, 0.85, 1.25), (1.1, 1.0, 0.9), (1.0, 0.98, 1.05), (1.25, 1.0, 0.7)))
         light = (left * tint[0], left * tint[1], left * tint[2])
         cloud = mix(rim, (0.3, 0.3, 0.3), 0.15)
@@ -73,13 +73,20 @@ def sky_of(seed: int, moment: int, categories: Mapping[str, str]) -> Sky:
             )
         return Sky(zenith, rim, cloud, draws.between(0.0, 0.5), draws.whole(0, 40), light)
     draws = Draws(seed, moment, DAYLIGHT)
-    level = draws.between(0.62, 1.1)
+    level = draws.between(0.62, 0.9 if winter else 1.08)
     warm = draws.between(-0.07, 0.09)
     if rain:
         grey = draws.between(0.42, 0.66)
         shade = (grey - 0.01, grey, grey + 0.02)
         level = draws.between(0.5, 0.75)
-        return Sky(mix(shade, (0.3, 0.3, 0.32), 0.3), mix(shade, (1, 1, 1), 0.12), mix(shade, (0.2, 0.2, 0.22), 0.3), 1.0, 0, (level, level, level * 1.03))  # fmt: skip
+        return Sky(
+            zenith=mix(shade, (0.3, 0.3, 0.32), 0.3),
+            rim=mix(shade, (1, 1, 1), 0.12),
+            cloud=mix(shade, (0.2, 0.2, 0.22), 0.3),
+            cloudiness=1.0,
+            stars=0,
+            light=(level, level, level * 1.03),
+        )
     overcast = draws.share() ** 2
     blue = draws.near(
         draws.one_of(((0.25, 0.47, 0.8), (0.4, 0.6, 0.86), (0.3, 0.42, 0.62), (0.5, 0.68, 0.88))), 0.05
@@ -99,7 +106,9 @@ def sky_of(seed: int, moment: int, categories: Mapping[str, str]) -> Sky:
 def smooth_noise(generator: np.random.Generator, size: int, cells: int) -> Pixels:
     """Return ``(size, size)`` noise of unit variance that changes over about ``size / cells`` pixels."""
     coarse = generator.standard_normal((cells, cells), dtype=np.float32)
-    return np.asarray(Image.fromarray(coarse).resize((size, size), Image.Resampling.BICUBIC))
+    return np.asarray(
+        Image.fromarray(coarse).resize((size, size), Image.Resampling.BICUBIC), dtype=np.float32
+    )
 
 
 def photograph(
@@ -141,7 +150,7 @@ def photograph(
 
 
 def _rows(size: int) -> Pixels:
-    return (np.arange(size, dtype=np.float32) + 0.5) / size
+    return ((np.arange(size) + 0.5) / size).astype(np.float32)
 
 
 def _sky_pixels(size: int, seed: int, moment: int, place: Place, sky: Sky) -> Pixels:
@@ -152,47 +161,33 @@ def _sky_pixels(size: int, seed: int, moment: int, place: Place, sky: Sky) -> Pi
     pixels = np.broadcast_to(rim + (zenith - rim) * share, (size, size, 3))
     draws = Draws(seed, moment, DAYLIGHT, 1)
     noise = 0.7 * smooth_noise(draws.generator, size, 5) + 0.45 * smooth_noise(draws.generator, size, 11)
-    cover = np.clip(0.5 + 0.6 * noise + 1.6 * (sky.cloudiness - 0.5), 0, 1)[..., None] * min(
-        1.0, 0.3 + sky.cloudiness
-    )
+    cover = np.clip(0.5 + 0.6 * noise + 1.6 * (sky.cloudiness - 0.5), 0, 1)[..., None]
+    cover *= min(1.0, 0.3 + sky.cloudiness)
     pixels = pixels + (cloud * (1 + 0.12 * noise[..., None]) - pixels) * cover
     for _ in range(sky.stars):
         row, column = int(draws.share() * place.horizon * size), int(draws.share() * size)
         pixels[row, column] += draws.between(0.1, 0.5)
-    return pixels.astype(np.float32)
+    return np.asarray(pixels, dtype=np.float32)
 
 
 def _day_light(size: int, seed: int, moment: int, sky: Sky) -> Pixels:
     draws = Draws(seed, moment, DAYLIGHT, 2)
     slope = draws.between(-0.22, 0.22) * (1 - sky.cloudiness)
     across = 1 + slope * (_rows(size)[None, :, None] * 2 - 1)
-    return (across * np.array(sky.light, dtype=np.float32)).astype(np.float32)
+    return np.asarray(across * np.array(sky.light), dtype=np.float32)
 
 
 def _night_light(size: int, seed: int, moment: int, place: Place, sky: Sky) -> Pixels:
     """Return what is left of daylight plus the pools of light under the lamps."""
     draws = Draws(seed, moment, NIGHTLIGHT, 1)
-    strength = draws.between(0.25, 1.1)
-    pools = [
-        (
-            lamp.x,
-            place.ground_y(lamp.t) - 0.15 * lamp.height,
-            0.1 + 0.6 * lamp.height,
-            lamp.colour,
-            strength * min(1.0, 0.25 / lamp.height),
-        )
-        for lamp in place.lamps
-    ]
+    strength = draws.between(0.35, 1.1)
+    pools: list[tuple[float, float, float, Colour, float]] = []  # x, y, reach, colour, strength
+    for lamp in place.lamps:
+        y, level = place.ground_y(lamp.t) - 0.15 * lamp.height, strength * min(1.0, 0.25 / lamp.height)
+        pools.append((lamp.x, y, 0.14 + 0.7 * lamp.height, lamp.colour, level))
     if draws.chance(0.35):  # a square or a street lit from above, as if by day
-        pools.append(
-            (
-                draws.between(0.2, 0.8),
-                draws.between(0.6, 0.9),
-                draws.between(0.3, 0.6),
-                place.lamps[0].colour,
-                0.7,
-            )
-        )
+        x, y, reach = draws.between(0.2, 0.8), draws.between(0.6, 0.9), draws.between(0.3, 0.6)
+        pools.append((x, y, reach, place.lamps[0].colour, 0.7))
     grid = _rows(_LIGHT_GRID)
     light = np.empty((_LIGHT_GRID, _LIGHT_GRID, 3), dtype=np.float32)
     light[:] = np.array(sky.light, dtype=np.float32)
@@ -200,18 +195,13 @@ def _night_light(size: int, seed: int, moment: int, place: Place, sky: Sky) -> P
         across = np.exp(-(((grid - x) / reach) ** 2))
         down = np.exp(-(((grid - y) / (0.7 * reach)) ** 2))
         light += level * (down[:, None] * across[None, :])[..., None] * np.array(colour, dtype=np.float32)
-    channels = [
-        Image.fromarray(np.ascontiguousarray(light[..., channel])).resize(
-            (size, size), Image.Resampling.BILINEAR
-        )
-        for channel in range(3)
-    ]
-    return soft_limit(np.stack([np.asarray(channel) for channel in channels], axis=-1))
+    coarse = Image.fromarray((255 * soft_limit(light)).astype(np.uint8))
+    return np.asarray(coarse.resize((size, size), Image.Resampling.BICUBIC), dtype=np.float32) / 255.0
 
 
 def soft_limit(light: Pixels) -> Pixels:
     """Return light that grows ever more slowly and stays below 0.85, as a camera's exposure sees to."""
-    return 0.85 * (1 - np.exp(-light / 0.85))
+    return np.asarray(0.85 * (1 - np.exp(-light / 0.85)), dtype=np.float32)
 
 
 def _shine(lights: Image.Image, size: int, *, rain: bool) -> Pixels:
@@ -240,13 +230,13 @@ def _rain(scene: Pixels, draws: Draws, place: Place, *, night: bool) -> Pixels:
         scene[row : row + reach] += wet * (mirrored - scene[row : row + reach]) * (0.75 if not night else 0.6)
         scene[row + reach :] *= 1 - 0.25 * wet
     grey = scene.mean(axis=2, keepdims=True)
-    scene += draws.between(0.3, 0.6) * (grey - scene)
-    veil = draws.between(0.08, 0.25)
+    scene += draws.between(0.25, 0.5) * (grey - scene)
+    veil = draws.between(0.05, 0.17)
     scene += veil * ((0.1 if night else 0.55) - scene)
     streaks = Image.new("L", (size * 2, size * 2))
     pen = ImageDraw.Draw(streaks)
     slant = draws.between(-0.35, 0.35)
-    starts = draws.generator.random((draws.whole(90, 190), 3)).tolist()
+    starts = draws.generator.random((draws.whole(70, 130), 3)).tolist()
     for x, y, share in starts:
         length = (0.05 + 0.11 * share) * size * 2
         x0, y0 = (x * 1.4 - 0.2) * size * 2, (y * 1.2 - 0.2) * size * 2
@@ -279,10 +269,10 @@ def _blur(scene: Pixels, draws: Draws) -> Pixels:
     size = len(scene)
     image = Image.fromarray((np.clip(scene, 0, 1) * 255).astype(np.uint8))
     if draws.chance(0.6):
-        blurred = image.filter(ImageFilter.GaussianBlur(draws.between(0.02, 0.038) * size))
+        blurred = image.filter(ImageFilter.GaussianBlur(draws.between(0.014, 0.024) * size))
         return np.asarray(blurred, dtype=np.float32) / 255.0
-    image = image.filter(ImageFilter.GaussianBlur(0.011 * size))
-    length, angle = draws.between(0.07, 0.13) * size, draws.between(0, math.pi)
+    image = image.filter(ImageFilter.GaussianBlur(0.008 * size))
+    length, angle = draws.between(0.05, 0.085) * size, draws.between(0, math.pi)
     pixels = np.asarray(image, dtype=np.float32) / 255.0
     steps = max(5, round(length))
     margin = math.ceil(length / 2) + 1
@@ -292,7 +282,7 @@ def _blur(scene: Pixels, draws: Draws) -> Pixels:
         along = length * (step / (steps - 1) - 0.5)
         row, column = margin + round(along * math.sin(angle)), margin + round(along * math.cos(angle))
         total += padded[row : row + size, column : column + size]
-    return total / steps
+    return np.asarray(total / steps, dtype=np.float32)
 
 
 def _flare(scene: Pixels, draws: Draws, place: Place, *, night: bool) -> Pixels:
@@ -304,9 +294,8 @@ def _flare(scene: Pixels, draws: Draws, place: Place, *, night: bool) -> Pixels:
     angle = np.arctan2(rows - y, columns - x)
     spikes, turn = draws.whole(3, 5), draws.between(0, math.pi)
     rays = np.abs(np.cos(spikes * angle + turn)) ** 24
-    bloom = 1.5 * np.exp(-((distance / draws.between(0.07, 0.13)) ** 2)) + 0.75 * np.exp(
-        -distance / draws.between(0.12, 0.25)
-    )
+    bloom = 1.5 * np.exp(-((distance / draws.between(0.07, 0.13)) ** 2))
+    bloom += 0.55 * np.exp(-distance / draws.between(0.1, 0.2))
     bloom += draws.between(0.35, 0.7) * rays * np.exp(-distance / 0.25)
     warm = np.array(draws.near((1.0, 0.92, 0.76), 0.06), dtype=np.float32)
     ghosts = Image.new("RGB", (size, size))
@@ -320,6 +309,7 @@ def _flare(scene: Pixels, draws: Draws, place: Place, *, night: bool) -> Pixels:
             fill=fill,
         )
     ghosts = ghosts.filter(ImageFilter.GaussianBlur(0.008 * size))
-    veil = draws.between(0.04, 0.1) if night else draws.between(0.1, 0.22)
-    lit = scene * (1 - 0.5 * veil) + veil * warm + bloom[..., None].astype(np.float32) * warm
-    return lit + np.asarray(ghosts, dtype=np.float32) / 255.0 * (1.0 if night else 1.3)
+    veil = draws.between(0.03, 0.07) if night else draws.between(0.06, 0.15)
+    lit = scene * (1 - 0.5 * veil) + (veil + bloom[..., None]) * warm
+    lit += np.asarray(ghosts, dtype=np.float32) / 255.0 * (1.0 if night else 1.3)
+    return np.asarray(lit, dtype=np.float32)

@@ -1,7 +1,8 @@
-"""Draws the solid things of a rendered scene: ground, buildings, plants, damage and the annotated objects.
+"""Draws the solid things of a rendered scene: ground, buildings, plants, damage.
 
-Two layers come out, both at twice the wanted size and reduced once for smooth edges: surface colours with an alpha
-channel that is zero where the sky (or a puddle that mirrors it) shows, and, at night, what shines by itself.
+Two layers come out, both at twice the wanted size and reduced once for smooth edges: surface colours with an
+alpha channel that is zero where the sky (or a puddle that mirrors it) shows, and, at night, what shines by
+itself.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from PIL import Image, ImageDraw
 
@@ -23,7 +25,7 @@ from pytest_semcov.data.scenes_layout import (
     Lamp,
     Place,
     Plant,
-    Thing,
+    chances_from,
 )
 
 OVERSAMPLING = 2
@@ -67,46 +69,57 @@ class Canvas:
         self.lights = Image.new("RGB", (self.pixels, self.pixels)) if lit else None
         self._shine = ImageDraw.Draw(self.lights) if self.lights is not None else None
 
-    def polygon(self, points: Points, colour: Colour) -> None:
-        """Fill a polygon; points are shares of the image."""
-        scaled = [(x * self.pixels, y * self.pixels) for x, y in points]
-        self._draw.polygon(scaled, fill=_ink(colour))
+    def fill(self, shape: str, pixels: Any, colour: Colour, *, hides: bool = True) -> None:
+        """Fill a shape given in oversampled pixels.
+
+        Parameters
+        ----------
+        shape
+            ``"polygon"``, ``"rectangle"`` or ``"ellipse"``.
+        pixels
+            Corners, the last ones included.
+        colour
+            Its surface.
+        hides
+            Whether it darkens lights that were drawn before; False where there can be none.
+        """
+        getattr(self._draw, shape)(pixels, fill=_ink(colour))
+        if hides and self._shine is not None:
+            getattr(self._shine, shape)(pixels, fill=(0, 0, 0))
+
+    def shine(self, shape: str, pixels: Any, colour: Colour) -> None:
+        """Let a shape given in oversampled pixels shine; nothing by day."""
         if self._shine is not None:
-            self._shine.polygon(scaled, fill=(0, 0, 0))
+            getattr(self._shine, shape)(pixels, fill=_ink(colour))
+
+    def polygon(self, points: Points, colour: Colour) -> None:
+        """Fill a polygon; points are shares of the image, as in all methods that follow."""
+        self.fill("polygon", [(x * self.pixels, y * self.pixels) for x, y in points], colour)
 
     def rectangle(
         self, x0: float, y0: float, x1: float, y1: float, colour: Colour, *, hides: bool = True
     ) -> None:
-        """Fill a rectangle, at least one pixel in size; it hides lights behind it unless none can be there."""
-        corners = self._corners(x0, y0, x1, y1)
-        self._draw.rectangle(corners, fill=_ink(colour))
-        if hides and self._shine is not None:
-            self._shine.rectangle(corners, fill=(0, 0, 0))
+        """Fill a rectangle, at least one pixel in size."""
+        self.fill("rectangle", self._corners(x0, y0, x1, y1), colour, hides=hides)
 
     def ellipse(self, x0: float, y0: float, x1: float, y1: float, colour: Colour) -> None:
         """Fill an ellipse."""
-        corners = self._corners(x0, y0, x1, y1)
-        self._draw.ellipse(corners, fill=_ink(colour))
-        if self._shine is not None:
-            self._shine.ellipse(corners, fill=(0, 0, 0))
+        self.fill("ellipse", self._corners(x0, y0, x1, y1), colour)
+
+    def light(
+        self, x0: float, y0: float, x1: float, y1: float, colour: Colour, *, shape: str = "rectangle"
+    ) -> None:
+        """Let a rectangle or an ellipse shine; nothing by day."""
+        self.shine(shape, self._corners(x0, y0, x1, y1), colour)
 
     def mirror(self, x0: float, y0: float, x1: float, y1: float) -> None:
         """Cut an elliptic hole through which the sky's mirror image shows: a puddle."""
         self._draw.ellipse(self._corners(x0, y0, x1, y1), fill=(0, 0, 0, 0))
 
     def line(self, points: Points, width: float, colour: Colour) -> None:
-        """Draw a line of this width (share of the image, at least one pixel)."""
+        """Draw a line of this width, at least one pixel."""
         scaled = [(x * self.pixels, y * self.pixels) for x, y in points]
         self._draw.line(scaled, fill=_ink(colour), width=max(1, round(width * self.pixels)))
-
-    def light(
-        self, x0: float, y0: float, x1: float, y1: float, colour: Colour, *, shape: str = "rectangle"
-    ) -> None:
-        """Let a rectangle or an ellipse shine; nothing by day."""
-        if self._shine is not None:
-            (self._shine.rectangle if shape == "rectangle" else self._shine.ellipse)(
-                self._corners(x0, y0, x1, y1), fill=_ink(colour)
-            )
 
     def _corners(self, x0: float, y0: float, x1: float, y1: float) -> tuple[float, float, float, float]:
         left, top = x0 * self.pixels, y0 * self.pixels
@@ -116,9 +129,7 @@ class Canvas:
 def paint(
     size: int,
     seed: int,
-    moment: int,
     place: Place,
-    things: Sequence[Thing],
     categories: Mapping[str, str],
     haze: Colour,
 ) -> Canvas:
@@ -128,9 +139,9 @@ def paint(
     ----------
     size
         Width and height of the final image in pixels.
-    seed, moment
-        The scene's seeds.
-    place, things
+    seed
+        The place's seed.
+    place
         What stands where.
     categories
         Category per semantic.
@@ -172,8 +183,6 @@ def paint(
             _lamp(canvas, item, place)
     if scene.damaged:
         _rubble(canvas, place, buildings, damage, winter=scene.winter)
-    for thing in sorted(things, key=lambda item: item.y1):
-        draw_thing(canvas, thing)
     return canvas
 
 
@@ -198,7 +207,7 @@ def _ground(canvas: Canvas, place: Place, draws: Draws, scene: _Scene) -> None:
     canvas.polygon([*ridge, (1, place.horizon + 0.02), (0, place.horizon + 0.02)], mix(hill, haze, 0.5))
     ground = place.grass_colour if green else place.paved_colour
     if winter:
-        ground = mix(ground, SNOW, draws.between(0.8, 0.97))
+        ground = mix(ground, SNOW, draws.between(0.72, 0.88) if green else draws.between(0.85, 0.97))
     bands = 5
     for band in range(bands):
         top, bottom = (band / bands) ** 1.6, ((band + 1) / bands) ** 1.6
@@ -206,11 +215,12 @@ def _ground(canvas: Canvas, place: Place, draws: Draws, scene: _Scene) -> None:
         canvas.rectangle(0, place.ground_y(top), 1, place.ground_y(bottom) + 0.01, shade)
     if not green:
         _paving(canvas, place, mix(ground, (0.3, 0.3, 0.3), 0.22))
-    elif not winter:
-        for _ in range(14):
+    else:
+        tuft = mix(place.grass_colour, (0.42, 0.36, 0.2), 0.6) if winter else ground
+        for _ in range(16):
             x, t = draws.share(), draws.between(0.1, 1.0)
-            y, wide = place.ground_y(t), 0.1 * t
-            canvas.ellipse(x - wide, y - 0.1 * wide, x + wide, y + 0.1 * wide, draws.near(ground, 0.06))
+            y, wide = place.ground_y(t), 0.1 * t * draws.between(0.4, 1.0)
+            canvas.ellipse(x - wide, y - 0.12 * wide, x + wide, y + 0.12 * wide, draws.near(tuft, 0.06))
     road = place.road_colour
     if winter:
         road = mix(road, SNOW, draws.between(0.15, 0.75))
@@ -332,15 +342,17 @@ def _windows(
     """Yield chance and corners of each window."""
     pane = building.width / (building.columns * 1.7 + 0.7)
     storey = building.height / building.floors
-    for index in range(building.floors * building.columns):
+    count = building.floors * building.columns
+    chances = chances_from(building.chances, count)
+    for index in range(count):
         x0 = left + pane * (0.7 + 1.7 * (index % building.columns))
         y0 = top + storey * (index // building.columns + 0.22)
-        yield building.chances[index], x0, y0, x0 + pane, y0 + 0.5 * storey
+        yield chances[index], x0, y0, x0 + pane, y0 + 0.5 * storey
 
 
 def _ruin(canvas: Canvas, building: Building, left: float, right: float, base: float, wall: Colour) -> None:
     """Draw what is left of a building: torn off along a jagged line, burnt out, with holes and cracks."""
-    chances = building.chances[-11:]
+    chances = chances_from(building.chances + 64, 11)
     teeth = [
         (left + building.width * index / 7, base - building.height * (0.45 + 0.6 * chances[index]))
         for index in range(8)
@@ -350,7 +362,7 @@ def _ruin(canvas: Canvas, building: Building, left: float, right: float, base: f
         tooth = teeth[min(int(7 * (x0 - left) / building.width), 6)][1]
         if y0 > tooth + 0.1 * building.height and chance > 0.2:
             canvas.rectangle(x0, y0, x1, y1, (0.04, 0.04, 0.04), hides=False)
-            if chance > 0.95:
+            if chance > 0.88:
                 canvas.light(x0, y0, x1, y1, (0.9, 0.6, 0.3))
     for chance in chances[8:10]:
         x, y = left + building.width * chance, base - building.height * (0.15 + 0.4 * chance)
@@ -366,7 +378,7 @@ def _ruin(canvas: Canvas, building: Building, left: float, right: float, base: f
 
 def _plant(canvas: Canvas, plant: Plant, place: Place, scene: _Scene) -> None:
     haze, winter = scene.haze, scene.winter
-    chances = plant.chances
+    chances = chances_from(plant.chances, 21)
     base, tall, x = place.ground_y(plant.t), plant.height, plant.x
     fade = 0.4 * math.exp(-plant.t / 0.12)
     leaf = mix(plant.leaf, haze, fade)
@@ -386,15 +398,20 @@ def _plant(canvas: Canvas, plant: Plant, place: Place, scene: _Scene) -> None:
                 [(x - reach, foot), (x, top), (x + reach, foot)], mix(leaf, (0, 0, 0), 0.06 * tier)
             )
             if winter:
-                canvas.polygon([(x - 0.6 * reach, foot - 0.1 * tall), (x, top), (x + 0.6 * reach, foot - 0.1 * tall)], SNOW)  # fmt: skip
+                rim = foot - 0.1 * tall
+                canvas.polygon([(x - 0.6 * reach, rim), (x, top), (x + 0.6 * reach, rim)], SNOW)
     elif winter:
         crown = base - 0.45 * tall
         for index in range(9):
             angle = math.pi * (0.12 + 0.76 * index / 8)
             reach = tall * (0.35 + 0.2 * chances[index])
             tip = (x + reach * 0.8 * math.cos(angle), crown - reach * math.sin(angle))
-            canvas.line([(x, crown), tip], 0.016 * tall, bark)
-            canvas.line([((x + tip[0]) / 2, (crown + tip[1]) / 2), tip], 0.02 * tall, mix(SNOW, bark, 0.2))
+            middle = ((x + tip[0]) / 2, (crown + tip[1]) / 2)
+            canvas.line([(x, crown), tip], 0.035 * tall, bark)
+            canvas.line([middle, tip], 0.022 * tall, mix(SNOW, bark, 0.15))
+            canvas.line(
+                [middle, (middle[0] + 0.12 * tall * (chances[index] - 0.5), tip[1])], 0.02 * tall, bark
+            )
     else:
         for index in range(7):
             across, down, wide = chances[3 * index : 3 * index + 3]
@@ -422,13 +439,13 @@ def _rubble(
     heaps = [
         (item.x + draws.between(-0.6, 0.6) * item.width, item.t * 1.05 + 0.01) for item in buildings[-6:]
     ]
-    for _ in range(draws.whole(4, 6)):
+    for _ in range(draws.whole(4, 5)):
         t = draws.between(0.2, 0.9)
         side = -1 if draws.chance(0.5) else 1
         heaps.append((place.road_centre(t) + side * place.road_half(t) * draws.between(0.6, 1.3), t))
     for x, t in sorted(heaps, key=lambda item: item[1]):
-        y, spread = place.ground_y(t), 0.05 + 0.11 * t
-        for across, rise, size, shade, *radii in draws.generator.random((10, 9)).tolist():
+        y, spread = place.ground_y(t), 0.07 + 0.13 * t
+        for across, rise, size, shade, *radii in draws.generator.random((8, 9)).tolist():
             offset = spread * (2 * across - 1)
             middle = y - 0.6 * rise * (spread - abs(offset))
             piece = spread * (0.12 + 0.18 * size)
@@ -443,153 +460,5 @@ def _rubble(
                 for radius, (across, down) in zip(radii, _PENTAGON, strict=True)
             ]
             canvas.polygon(corners, mix(colour, SNOW, 0.12) if winter else colour)
-
-
-def thing_pixels(thing: Thing, size: int) -> tuple[int, int, int, int]:
-    """Return the first and last oversampled pixel column and row (inclusive) that an object covers."""
-    pixels = size * OVERSAMPLING
-    x0, y0 = round(thing.x0 * pixels), round(thing.y0 * pixels)
-    return x0, y0, max(round(thing.x1 * pixels) - 1, x0 + 2), max(round(thing.y1 * pixels) - 1, y0 + 2)
-
-
-class _Stamp:
-    """Draws in the unit square of one object's box: what reaches 0 and 1 touches the box's sides exactly."""
-
-    def __init__(self, canvas: Canvas, thing: Thing) -> None:
-        self._canvas = canvas
-        self._thing = thing
-        self._x0, self._y0, x1, y1 = thing_pixels(thing, canvas.pixels // OVERSAMPLING)
-        self._width, self._height = x1 - self._x0, y1 - self._y0
-
-    def _at(self, u: float, v: float) -> tuple[int, int]:
-        along = 1 - u if self._thing.mirrored else u
-        return self._x0 + round(along * self._width), self._y0 + round(v * self._height)
-
-    def _between(self, u0: float, v0: float, u1: float, v1: float) -> tuple[int, int, int, int]:
-        (left, top), (right, bottom) = self._at(u0, v0), self._at(u1, v1)
-        return min(left, right), top, max(left, right), bottom
-
-    def rectangle(self, u0: float, v0: float, u1: float, v1: float, colour: Colour) -> None:
-        corners = self._between(u0, v0, u1, v1)
-        self._canvas._draw.rectangle(corners, fill=_ink(colour))
-        if self._canvas._shine is not None:
-            self._canvas._shine.rectangle(corners, fill=(0, 0, 0))
-
-    def ellipse(self, u0: float, v0: float, u1: float, v1: float, colour: Colour) -> None:
-        corners = self._between(u0, v0, u1, v1)
-        self._canvas._draw.ellipse(corners, fill=_ink(colour))
-        if self._canvas._shine is not None:
-            self._canvas._shine.ellipse(corners, fill=(0, 0, 0))
-
-    def polygon(self, points: Points, colour: Colour) -> None:
-        scaled = [self._at(u, v) for u, v in points]
-        self._canvas._draw.polygon(scaled, fill=_ink(colour))
-        if self._canvas._shine is not None:
-            self._canvas._shine.polygon(scaled, fill=(0, 0, 0))
-
-    def light(self, u0: float, v0: float, u1: float, v1: float, colour: Colour) -> None:
-        if self._canvas._shine is not None:
-            self._canvas._shine.ellipse(self._between(u0, v0, u1, v1), fill=_ink(colour))
-
-
-_TYRE: Colour = (0.08, 0.08, 0.09)
-_GLASS: Colour = (0.2, 0.25, 0.32)
-_WHITE_LIGHT: Colour = (1.0, 0.97, 0.85)
-_RED_LIGHT: Colour = (0.95, 0.1, 0.06)
-
-
-def draw_thing(canvas: Canvas, thing: Thing) -> None:
-    """Draw one annotated object; it touches all four sides of its box."""
-    stamp = _Stamp(canvas, thing)
-    {"car": _car, "truck": _truck, "person": _person, "deer": _deer}[thing.label](stamp, thing)
-
-
-def _car(stamp: _Stamp, thing: Thing) -> None:
-    dark = mix(thing.paint, (0, 0, 0), 0.35)
-    if thing.view == "side":
-        stamp.polygon([(0.16, 0.45), (0.3, 0.0), (0.7, 0.0), (0.88, 0.45)], dark)
-        stamp.polygon([(0.22, 0.42), (0.33, 0.08), (0.49, 0.08), (0.49, 0.42)], _GLASS)
-        stamp.polygon([(0.53, 0.42), (0.53, 0.08), (0.67, 0.08), (0.8, 0.42)], _GLASS)
-        stamp.rectangle(0.0, 0.42, 1.0, 0.8, thing.paint)
-        stamp.rectangle(0.0, 0.7, 1.0, 0.8, dark)
-        for start in (0.1, 0.68):
-            stamp.ellipse(start, 0.56, start + 0.21, 1.0, _TYRE)
-            stamp.ellipse(start + 0.06, 0.69, start + 0.15, 0.87, (0.55, 0.55, 0.57))
-        stamp.light(0.93, 0.46, 1.0, 0.6, _WHITE_LIGHT)
-        stamp.light(0.0, 0.46, 0.06, 0.6, _RED_LIGHT)
-        return
-    stamp.rectangle(0.05, 0.78, 0.24, 1.0, _TYRE)
-    stamp.rectangle(0.76, 0.78, 0.95, 1.0, _TYRE)
-    stamp.polygon([(0.1, 0.42), (0.22, 0.0), (0.78, 0.0), (0.9, 0.42)], dark)
-    stamp.polygon([(0.17, 0.4), (0.26, 0.08), (0.74, 0.08), (0.83, 0.4)], _GLASS)
-    stamp.rectangle(0.0, 0.4, 1.0, 0.86, thing.paint)
-    stamp.rectangle(0.26, 0.58, 0.74, 0.74, dark)
-    colour = _WHITE_LIGHT if thing.view == "front" else _RED_LIGHT
-    for start in (0.04, 0.78):
-        stamp.ellipse(start, 0.48, start + 0.18, 0.66, mix(colour, (0.5, 0.5, 0.5), 0.3))
-        stamp.light(start, 0.48, start + 0.18, 0.66, colour)
-
-
-def _truck(stamp: _Stamp, thing: Thing) -> None:
-    cab = thing.accent
-    if thing.view == "side":
-        stamp.rectangle(0.0, 0.0, 0.7, 0.76, thing.paint)
-        stamp.rectangle(0.0, 0.66, 0.7, 0.76, mix(thing.paint, (0, 0, 0), 0.4))
-        stamp.polygon([(0.73, 0.78), (0.73, 0.2), (0.9, 0.2), (1.0, 0.48), (1.0, 0.78)], cab)
-        stamp.polygon([(0.78, 0.45), (0.78, 0.26), (0.88, 0.26), (0.95, 0.45)], _GLASS)
-        for start in (0.08, 0.26, 0.77):
-            stamp.ellipse(start, 0.68, start + 0.16, 1.0, _TYRE)
-        stamp.light(0.94, 0.56, 1.0, 0.66, _WHITE_LIGHT)
-        stamp.light(0.0, 0.66, 0.05, 0.76, _RED_LIGHT)
-        return
-    stamp.rectangle(0.04, 0.82, 0.24, 1.0, _TYRE)
-    stamp.rectangle(0.76, 0.82, 0.96, 1.0, _TYRE)
-    stamp.rectangle(0.0, 0.0, 1.0, 0.88, thing.paint)
-    front = thing.view == "front"
-    if front:
-        stamp.rectangle(0.04, 0.34, 0.96, 0.88, cab)
-        stamp.rectangle(0.1, 0.38, 0.9, 0.58, _GLASS)
-    else:
-        stamp.rectangle(0.48, 0.04, 0.52, 0.78, mix(thing.paint, (0, 0, 0), 0.5))
-    colour = _WHITE_LIGHT if front else _RED_LIGHT
-    for start in (0.04, 0.82):
-        stamp.ellipse(start, 0.68, start + 0.14, 0.8, mix(colour, (0.5, 0.5, 0.5), 0.3))
-        stamp.light(start, 0.68, start + 0.14, 0.8, colour)
-
-
-def _person(stamp: _Stamp, thing: Thing) -> None:
-    skin: Colour = (0.72, 0.53, 0.42)
-    if thing.view == "side":
-        stamp.polygon([(0.35, 0.5), (0.65, 0.5), (0.25, 1.0), (0.0, 1.0)], thing.accent)
-        stamp.polygon([(0.35, 0.5), (0.65, 0.5), (1.0, 1.0), (0.72, 1.0)], mix(thing.accent, (0, 0, 0), 0.25))
-        stamp.polygon([(0.3, 0.17), (0.72, 0.17), (0.7, 0.56), (0.3, 0.56)], thing.paint)
-        stamp.polygon([(0.45, 0.22), (0.6, 0.22), (0.92, 0.5), (0.8, 0.54)], mix(thing.paint, (0, 0, 0), 0.3))
-    else:
-        stamp.rectangle(0.2, 0.5, 0.46, 1.0, thing.accent)
-        stamp.rectangle(0.54, 0.5, 0.8, 1.0, thing.accent)
-        stamp.polygon([(0.12, 0.18), (0.88, 0.18), (0.8, 0.56), (0.2, 0.56)], thing.paint)
-        stamp.rectangle(0.0, 0.2, 0.17, 0.54, mix(thing.paint, (0, 0, 0), 0.25))
-        stamp.rectangle(0.83, 0.2, 1.0, 0.54, mix(thing.paint, (0, 0, 0), 0.25))
-    stamp.ellipse(0.27, 0.0, 0.73, 0.17, skin)
-    stamp.polygon([(0.27, 0.07), (0.35, 0.0), (0.65, 0.0), (0.73, 0.07)], (0.2, 0.15, 0.12))
-
-
-def _deer(stamp: _Stamp, thing: Thing) -> None:
-    dark, pale = mix(thing.paint, (0, 0, 0), 0.35), mix(thing.paint, (0.9, 0.85, 0.75), 0.5)
-    if thing.view == "side":
-        for start in (0.16, 0.26, 0.6, 0.7):
-            stamp.rectangle(start, 0.6, start + 0.06, 1.0, dark)
-        stamp.ellipse(0.08, 0.38, 0.8, 0.7, thing.paint)
-        stamp.polygon([(0.64, 0.52), (0.78, 0.2), (0.9, 0.26), (0.8, 0.58)], thing.paint)
-        stamp.polygon([(0.76, 0.18), (0.86, 0.15), (1.0, 0.26), (0.98, 0.31), (0.8, 0.3)], thing.paint)
-        for tip in (0.64, 0.94):
-            stamp.polygon([(0.79, 0.18), (0.84, 0.18), (tip + 0.05, 0.0), (tip, 0.0)], dark)
-        stamp.polygon([(0.0, 0.4), (0.13, 0.42), (0.13, 0.54), (0.0, 0.5)], pale)
-        return
-    for start in (0.24, 0.64):
-        stamp.rectangle(start, 0.66, start + 0.12, 1.0, dark)
-    stamp.ellipse(0.16, 0.36, 0.84, 0.78, thing.paint)
-    stamp.ellipse(0.33, 0.16, 0.67, 0.46, mix(thing.paint, (0, 0, 0), 0.15))
-    stamp.ellipse(0.42, 0.36, 0.58, 0.46, dark if thing.view == "front" else pale)
-    stamp.polygon([(0.38, 0.2), (0.45, 0.18), (0.08, 0.0), (0.0, 0.0)], dark)
-    stamp.polygon([(0.62, 0.2), (0.55, 0.18), (0.92, 0.0), (1.0, 0.0)], dark)
+        ember = 0.25 * spread * draws.share()  # what still burns shows at night
+        canvas.light(x - ember, y - 1.5 * ember, x + ember, y, (1.0, 0.42, 0.12), shape="ellipse")
