@@ -406,12 +406,10 @@ def _plant(canvas: Canvas, plant: Plant, place: Place, scene: _Scene) -> None:
             angle = math.pi * (0.12 + 0.76 * index / 8)
             reach = tall * (0.35 + 0.2 * chances[index])
             tip = (x + reach * 0.8 * math.cos(angle), crown - reach * math.sin(angle))
-            middle = ((x + tip[0]) / 2, (crown + tip[1]) / 2)
+            fork = ((x + tip[0]) / 2, (crown + tip[1]) / 2)
             canvas.line([(x, crown), tip], 0.035 * tall, bark)
-            canvas.line([middle, tip], 0.022 * tall, mix(SNOW, bark, 0.15))
-            canvas.line(
-                [middle, (middle[0] + 0.12 * tall * (chances[index] - 0.5), tip[1])], 0.02 * tall, bark
-            )
+            canvas.line([fork, tip], 0.022 * tall, mix(SNOW, bark, 0.15))
+            canvas.line([fork, (fork[0] + 0.12 * tall * (chances[index] - 0.5), tip[1])], 0.02 * tall, bark)
     else:
         for index in range(7):
             across, down, wide = chances[3 * index : 3 * index + 3]
