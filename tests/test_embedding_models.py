@@ -255,6 +255,15 @@ def test_fingerprint_follows_everything_that_embeddings_depend_on():
     assert fingerprint() == fingerprint()
 
 
+def test_functions_of_one_source_are_told_apart():
+    def scaled(factor):
+        return lambda images: [[factor * np.asarray(image).mean(), 1] for image in images]
+
+    one, two = scaled(1), scaled(2)
+    fingerprints = [embedder_from_callable(function).fingerprint for function in (one, two, one)]
+    assert fingerprints[0] == fingerprints[2] != fingerprints[1]
+
+
 def test_fingerprint_of_a_users_module_follows_its_training():
     module = tiny_convolution()
     model = embedder_from_module(module)

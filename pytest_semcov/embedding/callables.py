@@ -9,7 +9,7 @@ import numpy as np
 
 from pytest_semcov.embedding.fingerprint import hash_description
 from pytest_semcov.embedding.running import to_array
-from pytest_semcov.embedding.users_code import own_version, source_code
+from pytest_semcov.embedding.users_code import describe_unversioned, own_version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class CallableEmbedder:
         self._function = function
         kind = "unversioned" if version is None else "version"
         self.fingerprint = hash_description(
-            {"callable": name, kind: version or source_code(function), "input_size": input_size}
+            {"callable": name, kind: version or describe_unversioned(function), "input_size": input_size}
         )
 
     def preprocess(self, image: Image.Image) -> Image.Image:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pytest_semcov.embedding.fingerprint import hash_description, hash_tensors, library_versions
 from pytest_semcov.embedding.running import inference, resolve_device, stack, to_array
-from pytest_semcov.embedding.users_code import describe_preprocessing, module_code, source_code
+from pytest_semcov.embedding.users_code import describe_preprocessing, describe_unversioned, module_code
 from pytest_semcov.errors import ArgumentError, ModelError
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def embedder_from_module(
             "module": name,
             "architecture": repr(module),
             "code": module_code(module),
-            "preprocessing": described or source_code(transform),
+            "preprocessing": described or describe_unversioned(transform),
             "input_size": input_size,
             "versions": library_versions("torch", "torchvision", "timm", "numpy", "pillow"),
         },

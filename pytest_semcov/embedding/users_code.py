@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     import torch
 
 _LIBRARY_PACKAGES = {"torch", "torchvision", "timm", "open_clip", "transformers"}
+
+_numbers: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+_numbers_given: dict[str, int] = {}
 
 
 def describe_preprocessing(preprocess: Callable[..., Any]) -> str | None:
@@ -34,20 +39,31 @@ def own_version(thing: object) -> str | None:
     return version if isinstance(version, str) else None
 
 
-def source_code(thing: object) -> str:
-    """Return the source text of a function or class, or of an object's class, as far as it can be had."""
-    try:
-        return inspect.getsource(thing if inspect.isroutine(thing) or inspect.isclass(thing) else type(thing))
-    except (OSError, TypeError):
-        return "not available"
+def describe_unversioned(thing: object) -> str:
+    """Return the source text of a function or of an object's class, with a number.
+
+    Two functions of one source may differ in what surrounds them, so the second, third, ... in this process
+    have other numbers. A run that makes one of each gets the same text every time.
+    """
+    source = _source(thing if inspect.isroutine(thing) else type(thing))
+    number = _numbers_given.get(source, 0)
+    with suppress(TypeError):  # not hashable, or without weak references: never known again
+        number = _numbers.setdefault(thing, number)
+    _numbers_given[source] = max(_numbers_given.get(source, 0), number + 1)
+    return f"{source}#{number}"
 
 
 def module_code(module: torch.nn.Module) -> dict[str, str]:
     """Return the source of a module's classes that no library has: weights do not show what is computed."""
     classes = {type(part) for part in module.modules()}
-    return {
-        f"{cls.__module__}.{cls.__qualname__}": source_code(cls) for cls in classes if not _from_library(cls)
-    }
+    return {f"{cls.__module__}.{cls.__qualname__}": _source(cls) for cls in classes if not _from_library(cls)}
+
+
+def _source(thing: Any) -> str:
+    try:
+        return inspect.getsource(thing)
+    except (OSError, TypeError):
+        return "not available"
 
 
 def _from_library(cls: type) -> bool:
