@@ -1,0 +1,51 @@
+"""Translators from spec strings and objects.
+
+===============================  ==================================================================
+``colour@PATH``                  a fitted colour translator, as its ``save`` wrote it
+``scene:SEMANTIC:SOURCE>TARGET`` the ideal translator of rendered scenes, e.g. ``scene:day_night:day>night``
+===============================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from pytest_semcov.errors import ArgumentError
+from pytest_semcov.translation.protocol import Translator
+
+_PARTS = ("name", "source", "target", "fingerprint", "translate")
+_FORMS = f"'colour@PATH', 'scene:SEMANTIC:SOURCE>TARGET', or an object with {', '.join(_PARTS)}"
+
+
+def load_translator(given: object) -> Translator:
+    """Return a translator for a spec string; an object that is one is returned as it is.
+
+    Raises
+    ------
+    ArgumentError
+        If the spec has none of the valid forms, or the object lacks something; the message lists them.
+    """
+    if isinstance(given, str):
+        return _from_text(given)
+    missing = [name for name in _PARTS if not hasattr(given, name)]
+    if missing:
+        raise ArgumentError(
+            f"translator {type(given).__name__} has no {', '.join(missing)}; valid forms are {_FORMS}"
+        )
+    return cast("Translator", given)
+
+
+def _from_text(spec: str) -> Translator:
+    kind, at, path = spec.partition("@")
+    if kind == "colour" and at and path:
+        from pytest_semcov.translation.colour import ColourTranslator
+
+        return ColourTranslator.load(path)
+    kind, _, rest = spec.partition(":")
+    semantic, _, categories = rest.partition(":")
+    source, arrow, target = categories.partition(">")
+    if kind == "scene" and semantic and arrow:
+        from pytest_semcov.translation.scenes import SceneTranslator
+
+        return SceneTranslator(semantic, source=source, target=target)
+    raise ArgumentError(f"translator {spec!r} has none of the valid forms: {_FORMS}")
