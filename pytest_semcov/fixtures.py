@@ -109,7 +109,7 @@ def semcov_labels(request: pytest.FixtureRequest, semcov_dataset: Dataset) -> Ma
 
 
 @pytest.fixture
-def semcov_augmented(request: pytest.FixtureRequest, semcov_dataset: Dataset) -> AugmentedDataset:
+def semcov_augmented(request: pytest.FixtureRequest, semcov_dataset: Dataset) -> Iterator[AugmentedDataset]:
     """Return semcov_dataset with accepted synthetic images, made as the marker semcov_augment says.
 
     If the synthetic images are not sufficient, the test fails with the verdict before its body runs.
@@ -117,18 +117,25 @@ def semcov_augmented(request: pytest.FixtureRequest, semcov_dataset: Dataset) ->
     from pytest_semcov.assertions import conclude
     from pytest_semcov.translation.augmentation import AugmentedDataset
 
-    arguments = dict(request.node.stash.get(AUGMENT, {}))
+    stash = request.node.stash
+    arguments = dict(stash.get(AUGMENT, {}))
     if isinstance(arguments.get("reference"), str):
         arguments["reference"] = request.getfixturevalue(arguments["reference"])
-    accepted = []
-    for augmentation in request.getfixturevalue("semcov").augment(semcov_dataset, **arguments):
+    augmentations = request.getfixturevalue("semcov").augment(semcov_dataset, **arguments)
+    raised: list[BaseException] = []
+    for augmentation in augmentations:  # all are recorded before anything is raised
         try:
             conclude(augmentation.verdict)
-        except VerdictFailed as refused:
-            request.node.stash.setdefault(REFUSED, refused)
-        else:
-            accepted.append(augmentation)
-    return AugmentedDataset(semcov_dataset, accepted)
+        except (VerdictFailed, pytest.skip.Exception, pytest.xfail.Exception) as outcome:
+            raised.append(outcome)
+    refused = [outcome for outcome in raised if isinstance(outcome, VerdictFailed)]
+    if refused:
+        stash[REFUSED] = refused[0]
+    elif raised:
+        raise raised[0]
+    yield AugmentedDataset(semcov_dataset, [each for each in augmentations if each.verdict.passed])
+    if REFUSED in stash:
+        del stash[REFUSED]
 
 
 class LabelsBySemantic(Mapping[str, "Labels"]):

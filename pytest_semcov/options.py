@@ -19,14 +19,14 @@ from pytest_semcov.settings import RULES, Rule, Settings, check_names
 
 MARKERS: dict[str, tuple[str, ...]] = {
     "semcov": tuple(name for name, rule in RULES.items() if rule.marker),
-    "semcov_augment": ("semantic", "to", "translator", "reference", "count", "seed"),
+    "semcov_augment": ("semantic", "to", "translator", "reference", "labels", "count", "seed"),
 }
 """Keyword arguments of each marker."""
 
 _MARKER_HELP = {
     "semcov": "settings of this test, before those of command line and ini file.",
     "semcov_augment": "what the fixture semcov_augmented translates: a semantic, the category to make, the "
-    "translator (name or object), reference images (fixture name or data set), how many at most, the seed; "
+    "translator (name or object), reference images (fixture name or data set), labels, how many, the seed; "
     "without arguments every uncovered category that has a translator.",
 }
 
@@ -74,8 +74,14 @@ def check_augment(item: pytest.Item) -> dict[str, Any]:
     for argument, rule in _AUGMENT_RULES.items():
         if arguments.get(argument) is not None:
             arguments[argument] = rule.check(arguments[argument], where=f"marker {name}, {argument}")
-    if arguments.get("to") is not None and arguments.get("semantic") is None:
-        raise ArgumentError(f"marker {name}: to={arguments['to']!r} needs semantic=...")
+    given = {argument for argument, value in arguments.items() if value is not None}
+    for argument in ("to", "translator", "labels"):
+        if argument in given and "semantic" not in given:
+            raise ArgumentError(f"marker {name}: {argument}={arguments[argument]!r} needs semantic=...")
+    if "semantic" in given and "to" not in given:
+        raise ArgumentError(
+            f"marker {name}: semantic={arguments['semantic']!r} needs to=..., the category to make"
+        )
     marked = any(marker.name == name for marker in item.own_markers)
     if marked and "semcov_augmented" not in getattr(item, "fixturenames", ()):
         raise ArgumentError(f"marker {name}: the test does not ask for the fixture semcov_augmented")

@@ -8,6 +8,7 @@ they arrive whether a test ran here or in an xdist worker.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Generator
 from typing import Any
@@ -57,7 +58,7 @@ SINK = pytest.StashKey[RecordSink]()
 """Verdicts of a running test (item.stash)."""
 
 CONCERNED = pytest.StashKey[bool]()
-"""Whether a test visibly uses this package (item.stash)."""
+"""Set for a test that uses this package (item.stash)."""
 
 PROBLEM = pytest.StashKey[str]()
 """What is wrong with a test's markers (item.stash)."""
@@ -86,26 +87,30 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return []
     settings = config.stash[SETTINGS]
     shown = [f"{name}={getattr(settings, name)}" for name in ("encoder", "embedder", "device", "seed")]
-    return [f"semcov {__version__}: {', '.join(shown)}, cache={settings.cache_dir or 'of the user'}"]
+    return [f"semcov {__version__}: {', '.join(shown)}, cache={settings.cache_dir or 'default'}"]
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use this package, and let its functions see their fixtures."""
+    """Mark the tests that use this package, and let its functions see their fixtures.
+
+    Where tests reach the functions through a helper module, any test may use them: all get to see theirs.
+    """
     modules: dict[int, bool] = {}
+    anywhere = "pytest_semcov.assertions" in sys.modules
     for item in items:
         names = getattr(item, "fixturenames", None)
         module = getattr(item, "module", None)
         if id(module) not in modules:
             modules[id(module)] = _uses_package(module)
         marked = any(item.get_closest_marker(name) for name in options.MARKERS)
-        if not (marked or modules[id(module)] or not FIXTURES.isdisjoint(names or ())):
-            continue
-        item.stash[CONCERNED] = True
-        if item.get_closest_marker("semcov") is None:
+        concerned = marked or modules[id(module)] or not FIXTURES.isdisjoint(names or ())
+        if concerned:
+            item.stash[CONCERNED] = True
+        if concerned and item.get_closest_marker("semcov") is None:
             item.add_marker("semcov")
-        if names is not None and "_semcov_request" not in names:
-            names.insert(0, "_semcov_request")
+        if (concerned or anywhere) and names is not None and "_semcov_request" not in names:
+            names.insert(0, "_semcov_request")  # first, so that other fixtures may use the functions too
 
 
 def _uses_package(module: object) -> bool:
@@ -168,14 +173,15 @@ def pytest_runtest_makereport(
     if records and item.config.stash[SETTINGS].junit:
         junit.add_properties(item.user_properties, records)
     report = yield
-    concerned: bool = item.stash.get(CONCERNED, False)
-    if records or concerned:
+    if records:
+        item.stash[CONCERNED] = True
+    if CONCERNED in item.stash:
         report.semcov = records  # type: ignore[attr-defined]  # reports carry further attributes
     if call.excinfo is not None and report.failed and call.excinfo.errisinstance(_TROUBLE):
         report.semcov_trouble = True  # type: ignore[attr-defined]
-    text = terminal.section(_not_raised(records, call.excinfo))
-    if text:
-        report.sections.append(("semcov", text))
+    shown = _not_raised(records, call.excinfo)
+    if shown:
+        report.sections.append(("semcov", terminal.section(shown)))
     return report
 
 

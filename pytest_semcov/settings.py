@@ -135,6 +135,8 @@ class Settings:
         """
         check_names(changes, RULES, where=where)
         given = {name: value for name, value in changes.items() if value is not None}
+        if not given:
+            return self
         checked = {name: RULES[name].check(value, where=f"{where}, {name}") for name, value in given.items()}
         return replace(self, **checked)
 

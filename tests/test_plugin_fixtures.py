@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from front import make_project, read_report, run
+from front import make_project, read_report, run, subjects
 
 AUGMENTED = """
 from types import SimpleNamespace
 import pytest
+from pytest_semcov import ImageList
 from verdicts import verdict
+
+OUTCOMES = {"good": "PASS", "bad": "FAIL", "unclear": "INCONCLUSIVE"}
 
 class FakeWorkbench:
     def augment(self, dataset, **arguments):
-        outcome = {"good": "PASS", "bad": "FAIL", "unclear": "INCONCLUSIVE"}[arguments.pop("translator")]
-        print("asked for", dataset, sorted(arguments.items()))
-        summary = f"synthetic night: {outcome}"
-        return SimpleNamespace(verdict=verdict("synthetic night", outcome, summary=summary))
+        print("asked for", dataset.name, sorted(arguments.items()))
+        outcome = OUTCOMES[arguments["translator"]]
+        judged = verdict("synthetic night", outcome, summary=f"synthetic night: {outcome}")
+        second = verdict("synthetic rain", "FAIL" if outcome == "FAIL" else "PASS")
+        made = ImageList([], name="made")
+        return [SimpleNamespace(verdict=each, synthetic=made, failed={}) for each in (judged, second)]
 
 @pytest.fixture
 def semcov():
@@ -23,7 +28,7 @@ def semcov():
 
 @pytest.fixture(scope="session")
 def semcov_dataset():
-    return "the release"
+    return ImageList([], name="the release")
 
 @pytest.fixture(scope="session")
 def earlier_night():
@@ -39,32 +44,32 @@ torn_down = []
 
 @pytest.fixture
 def depends(semcov_augmented):
-    yield semcov_augmented.verdict.outcome
+    yield len(semcov_augmented.real)
     torn_down.append(1)
 
 @augment(semantic="day_night", to="night", translator="good", reference="earlier_night", count=3)
 def test_good(semcov_augmented):
-    assert semcov_augmented.verdict.passed
+    assert [verdict.passed for verdict in semcov_augmented.verdicts] == [True, True]
 
-@augment(translator="bad")
+@augment(semantic="day_night", to="night", translator="bad")
 def test_bad(depends, semcov_augmented):
     raise SystemExit("the body never runs")
 
 @pytest.mark.xfail(raises=VerdictFailed, strict=True, reason="translator is being trained")
-@augment(translator="bad")
+@augment(semantic="day_night", to="night", translator="bad")
 def test_bad_expected(semcov_augmented):
     raise SystemExit("the body never runs")
 
-@augment(translator="unclear")
+@augment(semantic="day_night", to="night", translator="unclear")
 def test_unclear(semcov_augmented):
     raise SystemExit("the body never runs")
 
 @pytest.mark.semcov(inconclusive="skip")
-@augment(translator="unclear")
+@augment(semantic="day_night", to="night", translator="unclear")
 def test_unclear_skips(semcov_augmented):
     raise SystemExit("the body never runs")
 
-@augment(translator="good", reference="nowhere")
+@augment(semantic="day_night", to="night", translator="good", reference="nowhere")
 def test_no_reference(semcov_augmented):
     raise SystemExit("the body never runs")
 
@@ -102,6 +107,9 @@ def test_insufficient_synthetic_images_fail_the_test_and_are_no_error(
         "test_torn_down": "passed",
     }
     assert {record["phase"] for record in report["records"]} == {"setup"}
+    for name in ("test_bad", "test_unclear_skips"):  # both verdicts are known, the first refusal is shown
+        found = [record["subject"] for record in report["records"] if record["nodeid"].endswith(name)]
+        assert found == ["synthetic night", "synthetic rain"]
 
 
 OVERRIDES = """
@@ -190,6 +198,33 @@ def test_every_fixture_can_be_replaced_alone_and_is_asked_for_late(pytester: pyt
     make_project(pytester, conftest=OVERRIDES, test_sees=SEES)
     pytester.makeini("[pytest]\nsemcov_translators = from_ini = colour.npz\n")
     run(pytester, "-Werror").assert_outcomes(passed=8)
+
+
+def test_a_helper_module_does_not_hide_the_fixtures_of_a_test(pytester: pytest.Pytester):
+    make_project(
+        pytester,
+        conftest="""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def semcov_embedder():
+            return "the project's own"
+        """,
+        helper="""
+        from pytest_semcov import assert_semantic_covered
+        from pytest_semcov.active import ACTIVE
+        from pytest_semcov.assertions import conclude
+        from verdicts import verdict
+
+        def check():
+            assert ACTIVE.get().workbench()._embedder() == "the project's own"
+            conclude(verdict("by a helper"))
+        """,
+        test_helped="import helper\n\ndef test_helped():\n    helper.check()\n",
+    )
+    result = run(pytester, "--semcov-report=report.json")
+    result.assert_outcomes(passed=1)
+    assert subjects(pytester.path) == ["by a helper"]
 
 
 def test_a_data_set_that_is_not_defined_says_how(pytester: pytest.Pytester):

@@ -26,7 +26,13 @@ def test_augment_unknown(semcov_augmented): raise SystemExit("not reached")
 @pytest.mark.semcov_augment(to="night")
 def test_augment_half(semcov_augmented): raise SystemExit("not reached")
 
-@pytest.mark.semcov_augment(semantic="day_night", count=0)
+@pytest.mark.semcov_augment(semantic="day_night")
+def test_augment_other_half(semcov_augmented): raise SystemExit("not reached")
+
+@pytest.mark.semcov_augment(translator="colour")
+def test_augment_translator(semcov_augmented): raise SystemExit("not reached")
+
+@pytest.mark.semcov_augment(semantic="day_night", to="night", count=0)
 def test_augment_value(semcov_augmented): raise SystemExit("not reached")
 
 @pytest.mark.semcov_augment(semantic="day_night", to="night")
@@ -40,10 +46,12 @@ MESSAGES = {
     "test_unknown": "marker semcov: unknown argument 'min_counts'; there are encoder, *min_count, *",
     "test_value": "marker semcov, min_share: 'half' is not allowed; allowed: a number from 0 to 1",
     "test_augment_positional": "marker semcov_augment: takes keyword arguments only, got 'day_night'; "
-    "there are semantic, to, translator, reference, count, seed",
+    "there are semantic, to, translator, reference, labels, count, seed",
     "test_augment_unknown": "marker semcov_augment: unknown argument 'semantics'; "
-    "there are semantic, to, translator, reference, count, seed",
+    "there are semantic, to, translator, reference, labels, count, seed",
     "test_augment_half": "marker semcov_augment: to='night' needs semantic=...",
+    "test_augment_other_half": "marker semcov_augment: semantic='day_night' needs to=..., *",
+    "test_augment_translator": "marker semcov_augment: translator='colour' needs semantic=...",
     "test_augment_value": "marker semcov_augment, count: 0 is not allowed; allowed: a whole number ≥ 1",
     "test_augment_unused": "marker semcov_augment: the test does not ask for the fixture semcov_augmented",
 }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict
-from pytest_semcov.reporting import terminal
+from pytest_semcov.reporting import junit, terminal
 from pytest_semcov.reporting.collector import Collector
 from pytest_semcov.reporting.progress import ProgressLine, progress_text
 
@@ -148,6 +148,7 @@ def test_the_section_of_a_test_is_short():
 def test_odd_records_are_shown_and_never_crash_the_summary(odd):
     assert text(collected(("a", "passed", [odd])), verbosity=1)
     assert terminal.section([odd])
+    assert dict(junit.properties(odd))
 
 
 class FakeTerminal:

@@ -20,7 +20,7 @@ def properties(record: Record) -> list[tuple[str, object]]:
     figures = [
         (f"{stem}.{_word(criterion.get('name'))}", criterion["value"])
         for criterion in judged(record)
-        if criterion.get("value") is not None
+        if isinstance(criterion.get("value"), (str, int, float))
     ]
     return [(f"{stem}.outcome", str(record.get("outcome"))), *figures[:MOST_FIGURES]]
 

@@ -84,9 +84,11 @@ class RecordSink:
 
         Where more came than are kept, the first one says how many are gone under ``"dropped"``.
         """
+        if not self._records:
+            return []
         stamp = {**plain_copy(self._stamp), "phase": phase}
         records = [{**record, **stamp} for record in self._records]
-        if records and self._added > len(records):
+        if self._added > len(records):
             records[0]["dropped"] = self._added - len(records)
         self._records.clear()
         self._added = 0

@@ -159,14 +159,18 @@ def criterion_text(criterion: Record) -> str:
     parts = [str(criterion.get("outcome")), str(criterion.get("name"))]
     value, bar, interval = criterion.get("value"), criterion.get("bar"), criterion.get("interval")
     if value is not None:
-        parts.append(f"{value:.4g}")
-    if interval:
-        parts.append(f"[{interval[0]:.4g}, {interval[1]:.4g}]")
+        parts.append(_number(value))
+    if isinstance(interval, list):
+        parts.append(f"[{', '.join(_number(bound) for bound in interval)}]")
     if bar is not None:
-        parts.append(f"(must be {'≥' if criterion.get('at_least', True) else '≤'} {bar:.4g})")
+        parts.append(f"(must be {'≥' if criterion.get('at_least', True) else '≤'} {_number(bar)})")
     if criterion.get("note"):
         parts.append(str(criterion["note"]))
     return " ".join(parts)
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
 
 
 def listed(items: Sequence[str]) -> str:
