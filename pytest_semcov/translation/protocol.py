@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from pytest_semcov.errors import ArgumentError
+
 if TYPE_CHECKING:
     from PIL import Image
 
@@ -46,3 +48,12 @@ class Translator(Protocol):
 
         Each result depends on its image and its seed alone: not on order or batch.
         """
+
+
+def check_seeds(images: Sequence[Image.Image], seeds: Sequence[int]) -> None:
+    """Raise ArgumentError unless there is one seed, 0 or more, per image."""
+    if len(seeds) != len(images):
+        raise ArgumentError(f"{len(images)} images and {len(seeds)} seeds: need one seed per image")
+    negative = [seed for seed in seeds if seed < 0]
+    if negative:
+        raise ArgumentError(f"seed {negative[0]}: need 0 or more")
