@@ -80,7 +80,7 @@ def augment_dataset(
     ArgumentError
         If arguments do not go together, or nothing makes the category asked for.
     """
-    from pytest_semcov.translation.augmentation import augment, plan_augmentation
+    from pytest_semcov.translation.augmentation import augment, plan_augmentation, unseen
 
     root = bench.settings.seed if seed is None else seed
     done = []
@@ -98,9 +98,9 @@ def augment_dataset(
             count=count,
             seed=root,
         )
-        uncovered = _unseen(target, model)
-        covered = _unseen(by_category[model.source], model)
-        outside = [] if reference is None else _unseen([reference[i] for i in range(len(reference))], model)
+        uncovered = unseen(target, model)
+        covered = unseen(by_category[model.source], model, groups=False)
+        outside = [] if reference is None else unseen([reference[i] for i in range(len(reference))], model)
 
         def judge(
             synthetic: SampleDataset,
@@ -120,7 +120,9 @@ def augment_dataset(
                 failed=failed,
             )
 
-        done.append(augment(dataset, plan, model, judge=judge, progress=bench.progress))
+        column = labels if isinstance(labels, str) else bench.settings.labels.get(gap.semantic)
+        columns = [] if column is None else [column]
+        done.append(augment(dataset, plan, model, judge=judge, columns=columns, progress=bench.progress))
     return tuple(done)
 
 
@@ -243,8 +245,8 @@ def _ready(bench: Workbench, gap: _Gap, by_category: Mapping[str, Sequence[Sampl
             f"semcov_augment: the colour translator needs real {gap.target} images to learn from, "
             f"the data set has {len(by_category[gap.target])}"
         )
-    covered, _ = split_for_fitting(by_category[source], seed=seed)
-    return ColourTranslator.fit(covered, fitting, source=source, target=gap.target, seed=seed)
+    # Without covered images: nothing is learned from them, and so all of them may judge.
+    return ColourTranslator.fit([], fitting, source=source, target=gap.target, seed=seed)
 
 
 def _by_category(samples: Sequence[Sample], labels: Labels) -> dict[str, list[Sample]]:
@@ -255,11 +257,3 @@ def _by_category(samples: Sequence[Sample], labels: Labels) -> dict[str, list[Sa
         if category is not None:
             found[category].append(sample)
     return found
-
-
-def _unseen(samples: Sequence[Sample], model: Translator) -> list[Sample]:
-    """Return the samples that the translator did not learn from."""
-    from pytest_semcov.translation.augmentation import fitted_on
-
-    seen = fitted_on(model)
-    return [sample for sample in samples if sample.content_key() not in seen] if seen else list(samples)

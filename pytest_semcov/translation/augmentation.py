@@ -156,14 +156,25 @@ def fitted_on(translator: object) -> frozenset[str]:
     return frozenset(getattr(translator, "fitted_on", ()))
 
 
-def unseen(samples: Sequence[Sample], translator: object) -> list[Sample]:
-    """Return the samples that may judge a translator: neither they nor their groups were used to fit it."""
+def unseen(samples: Sequence[Sample], translator: object, *, groups: bool = True) -> list[Sample]:
+    """Return the samples that may judge a translator.
+
+    Parameters
+    ----------
+    samples
+        Real samples.
+    translator
+        None of the images in its ``fitted_on`` is returned.
+    groups
+        Whether images of the groups in its ``fitted_groups`` (those of the target images it learned from) are
+        left out as well: yes for images of the target category, unnecessary for those of another.
+    """
     keys = fitted_on(translator)
-    groups = frozenset(getattr(translator, "fitted_groups", ()))
+    close = frozenset(getattr(translator, "fitted_groups", ())) if groups else frozenset()
     return [
         sample
         for sample in samples
-        if sample.group not in groups and not (keys and sample.content_key() in keys)
+        if sample.group not in close and not (keys and sample.content_key() in keys)
     ]
 
 
@@ -297,8 +308,8 @@ def augment(
     translator
         Makes the plan's target category from its source category.
     judge
-        Called once with the usable synthetic samples and the failures (source id → reason); not called with
-        the real images: it knows them. It is called even if no image is usable.
+        Called once with the usable synthetic samples, even if there are none, and the failures (source id →
+        reason). The real images to compare with are the caller's affair: see :func:`unseen`.
     columns
         Columns (``"label"`` or metadata) that hold the semantic's category, beside the one named like the
         semantic: they get the target category.

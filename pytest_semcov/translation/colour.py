@@ -47,7 +47,7 @@ class ColourTranslator:
     fitted_on
         Content keys of all images given to :meth:`fit`: none of them may judge this translator.
     fitted_groups
-        Their groups: other images of these are too close to judge, too.
+        Groups of the target images: other target images of these are too close to judge, too.
     semantic
         What is changed, e.g. ``"day_night"``, if it was said.
     """
@@ -119,14 +119,13 @@ class ColourTranslator:
                 )
         order = np.random.Generator(np.random.PCG64(seed)).permutation(len(targets))[:maximum_images]
         looks = [describe(targets[index].load(), method) for index in order]
-        everything = [*sources, *targets]
         return cls(
             source,
             target,
             method,
             {name: np.stack([look[name] for look in looks]) for name in looks[0]},
-            frozenset(sample.content_key() for sample in everything),
-            frozenset(sample.group for sample in everything if sample.group is not None),
+            frozenset(sample.content_key() for sample in (*sources, *targets)),
+            frozenset(sample.group for sample in targets if sample.group is not None),
             semantic,
         )
 

@@ -1,0 +1,133 @@
+"""Accepted synthetic images as files: a folder with metadata that loads back as an image folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_semcov.errors import ArgumentError
+from pytest_semcov.gates.verdict import plain
+
+if TYPE_CHECKING:
+    from pytest_semcov.data.samples import Dataset, Sample
+    from pytest_semcov.translation.augmentation import Augmentation
+
+METADATA = "metadata.jsonl"
+
+
+def check_export_folder(folder: Path, dataset: Dataset) -> None:
+    """Refuse a folder among the data set's own images: its next reading would take synthetic for real.
+
+    Raises
+    ------
+    ArgumentError
+        If the folder is, or lies in, a folder that holds images of the data set.
+    """
+    target = folder.resolve()
+    for root in sorted({path.resolve() for path in _image_folders(dataset)}):
+        if target.is_relative_to(root):
+            raise ArgumentError(
+                f"export folder {str(folder)!r} lies among the data set's images ({root}); choose one outside"
+            )
+
+
+def _image_folders(dataset: Dataset) -> Iterator[Path]:
+    path = getattr(dataset, "path", None)
+    if isinstance(path, Path):
+        yield path
+    for index in range(len(dataset)):
+        file = dataset[index].path
+        if file is not None:
+            yield file.parent
+
+
+def export_augmentation(augmentation: Augmentation, folder: Path) -> Path:
+    """Write the images of an accepted augmentation as PNG, with their provenance.
+
+    They go to ``folder/<semantic>/<category>`` beside a ``metadata.jsonl`` (one line an image: file name,
+    label, boxes, the category under the semantic's name, and the provenance), so that
+    ``ImageFolder(..., labels="metadata")`` reads them back. An earlier export of the same category is
+    replaced: images that it lists and this one lacks are removed, other files are left alone.
+
+    Parameters
+    ----------
+    augmentation
+        With a verdict that is PASS.
+    folder
+        Made if need be; see :func:`check_export_folder`.
+
+    Returns
+    -------
+    Path
+        The category's folder.
+
+    Raises
+    ------
+    ArgumentError
+        If the verdict is not PASS.
+    OSError
+        If a file cannot be written.
+    """
+    if not augmentation.verdict.passed:
+        raise ArgumentError(
+            f"{augmentation.verdict.subject} was not accepted: {augmentation.verdict.outcome}"
+        )
+    place = folder / _file_stem(augmentation.plan.semantic) / _file_stem(augmentation.plan.target)
+    place.mkdir(parents=True, exist_ok=True)
+    earlier = _listed(place)
+    rows = [_write_image(sample, place) for sample in augmentation.synthetic.samples]
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    temporary = place / f".{METADATA}.{os.getpid()}.tmp"
+    temporary.write_text(lines, encoding="utf-8")
+    temporary.replace(place / METADATA)
+    for name in earlier - {row["file_name"] for row in rows}:
+        (place / name).unlink(missing_ok=True)
+    return place
+
+
+def _write_image(sample: Sample, place: Path) -> dict[str, Any]:
+    """Write one image; return its row of metadata."""
+    provenance = sample.provenance
+    if provenance is None:
+        raise ArgumentError(f"{sample.id} is a real image; only synthetic ones are exported")
+    name = f"{_file_stem(provenance.source_id)}.png"
+    temporary = place / f".{name}.{os.getpid()}.tmp"
+    sample.load().save(temporary, format="PNG")
+    temporary.replace(place / name)
+    row: dict[str, Any] = {"file_name": name}
+    if sample.label is not None:
+        row["label"] = sample.label
+    if sample.boxes:
+        row["objects"] = {
+            "bbox": [[box.x0, box.y0, box.x1 - box.x0, box.y1 - box.y0] for box in sample.boxes],
+            "categories": [box.label for box in sample.boxes],
+        }
+    row[provenance.semantic] = provenance.target_category
+    row["group"] = sample.group
+    row["provenance"] = {
+        field: plain(getattr(provenance, field)) for field in type(provenance).__dataclass_fields__
+    }
+    return row
+
+
+def _listed(place: Path) -> set[str]:
+    """Return the image files that an earlier export into this folder listed."""
+    try:
+        rows = [json.loads(line) for line in (place / METADATA).read_text("utf-8").splitlines()]
+        names = {str(row["file_name"]) for row in rows}
+    except (OSError, ValueError, TypeError, KeyError):
+        return set()
+    return {name for name in names if Path(name).name == name and name.endswith(".png")}
+
+
+def _file_stem(text: str) -> str:
+    """Return a file name that is safe everywhere, and another one for every other text."""
+    safe = re.sub(r"[^A-Za-z0-9_-]+", "_", text)
+    if safe == text and len(text) <= 60:
+        return text
+    return f"{safe[-60:]}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
