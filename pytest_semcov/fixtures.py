@@ -116,8 +116,12 @@ def semcov_augmented(request: pytest.FixtureRequest, semcov_dataset: Dataset) ->
     """
     from pytest_semcov.assertions import conclude
     from pytest_semcov.translation.augmentation import AugmentedDataset
+    from pytest_semcov.translation.export import check_export_folder, export_augmentation
 
     stash = request.node.stash
+    export = request.config.stash[SETTINGS].export
+    if export is not None:
+        check_export_folder(export, semcov_dataset)
     arguments = dict(stash.get(AUGMENT, {}))
     if isinstance(arguments.get("reference"), str):
         arguments["reference"] = request.getfixturevalue(arguments["reference"])
@@ -133,7 +137,11 @@ def semcov_augmented(request: pytest.FixtureRequest, semcov_dataset: Dataset) ->
         stash[REFUSED] = refused[0]
     elif raised:
         raise raised[0]
-    yield AugmentedDataset(semcov_dataset, [each for each in augmentations if each.verdict.passed])
+    accepted = [each for each in augmentations if each.verdict.passed]
+    if export is not None:
+        for augmentation in accepted:
+            export_augmentation(augmentation, export)
+    yield AugmentedDataset(semcov_dataset, accepted)
     if REFUSED in stash:
         del stash[REFUSED]
 

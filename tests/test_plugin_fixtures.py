@@ -20,7 +20,12 @@ class FakeWorkbench:
         judged = verdict("synthetic night", outcome, summary=f"synthetic night: {outcome}")
         second = verdict("synthetic rain", "FAIL" if outcome == "FAIL" else "PASS")
         made = ImageList([], name="made")
-        return [SimpleNamespace(verdict=each, synthetic=made, failed={}) for each in (judged, second)]
+        judged = judged, second
+        plans = [SimpleNamespace(semantic="day_night", target=each.subject) for each in judged]
+        return [
+            SimpleNamespace(verdict=each, accepted=each.passed, synthetic=made, plan=plan)
+            for each, plan in zip(judged, plans)
+        ]
 
 @pytest.fixture
 def semcov():
@@ -112,6 +117,16 @@ def test_insufficient_synthetic_images_fail_the_test_and_are_no_error(
         assert found == ["synthetic night", "synthetic rain"]
 
 
+def test_what_was_accepted_is_written_when_asked(pytester: pytest.Pytester):
+    make_project(pytester, conftest=AUGMENTED, test_uses=USES)
+    run(pytester)
+    assert not list(pytester.path.glob("**/metadata.jsonl"))
+    run(pytester, "--semcov-export=made")
+    written = sorted(path.parent.name for path in pytester.path.glob("made/day_night/*/metadata.jsonl"))
+    # synthetic rain was accepted in two tests, in one of which synthetic night was inconclusive
+    assert [name.rpartition("-")[0] for name in written] == ["synthetic_night", "synthetic_rain"]
+
+
 OVERRIDES = """
 import pytest
 from pytest_semcov.active import ACTIVE
@@ -142,6 +157,7 @@ def semcov_translators(semcov_translators):
 """
 
 SEES = """
+import importlib
 import pytest
 from conftest import Model, loaded
 from pytest_semcov.active import ACTIVE
@@ -149,8 +165,9 @@ import pytest_semcov
 
 @pytest.fixture(autouse=True)
 def models(monkeypatch):
-    monkeypatch.setattr("pytest_semcov.embedding.specs.load_embedder", lambda given, device: given)
-    monkeypatch.setattr("pytest_semcov.embedding.specs.load_encoder", lambda given, device: given)
+    specs = importlib.import_module("pytest_semcov.embedding.specs")
+    monkeypatch.setattr(specs, "load_embedder", lambda given, device: given)
+    monkeypatch.setattr(specs, "load_encoder", lambda given, device: given)
 
 def test_nothing_is_loaded_yet(semcov):
     assert loaded == []

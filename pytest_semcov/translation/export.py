@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,9 +83,9 @@ def export_augmentation(augmentation: Augmentation, folder: Path) -> Path:
     earlier = _listed(place)
     rows = [_write_image(sample, place) for sample in augmentation.synthetic.samples]
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    temporary = place / f".{METADATA}.{os.getpid()}.tmp"
-    temporary.write_text(lines, encoding="utf-8")
-    temporary.replace(place / METADATA)
+    with _replacing(place / METADATA) as temporary:
+        # A lone surrogate (odd file name) becomes the escape that JSON has for it.
+        temporary.write_text(lines, encoding="utf-8", errors="backslashreplace")
     for name in earlier - {row["file_name"] for row in rows}:
         (place / name).unlink(missing_ok=True)
     return place
@@ -96,9 +97,8 @@ def _write_image(sample: Sample, place: Path) -> dict[str, Any]:
     if provenance is None:
         raise ArgumentError(f"{sample.id} is a real image; only synthetic ones are exported")
     name = f"{_file_stem(provenance.source_id)}.png"
-    temporary = place / f".{name}.{os.getpid()}.tmp"
-    sample.load().save(temporary, format="PNG")
-    temporary.replace(place / name)
+    with _replacing(place / name) as temporary:
+        sample.load().save(temporary, format="PNG")
     row: dict[str, Any] = {"file_name": name}
     if sample.label is not None:
         row["label"] = sample.label
@@ -113,6 +113,17 @@ def _write_image(sample: Sample, place: Path) -> dict[str, Any]:
         field: plain(getattr(provenance, field)) for field in type(provenance).__dataclass_fields__
     }
     return row
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary name to write to, which replaces the path at the end if all went well."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _listed(place: Path) -> set[str]:
