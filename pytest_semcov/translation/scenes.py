@@ -1,10 +1,9 @@
-"""The ideal translator: renders the same scene again, under another category."""
+"""The ideal translator of rendered scenes: the same scene, rendered again under another category."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_semcov.data.scenes import (
@@ -15,70 +14,64 @@ from pytest_semcov.data.scenes import (
     render,
 )
 from pytest_semcov.errors import ArgumentError
-from pytest_semcov.translation.protocol import Failed, check_seeds
+from pytest_semcov.translation.protocol import Failed
 
 if TYPE_CHECKING:
     from PIL import Image
 
 
-@dataclass(frozen=True, slots=True)
 class SceneTranslator:
-    """Re-renders images of :class:`~pytest_semcov.RenderedScenes` under another category.
+    """Renders a scene again under another category of one semantic: place, objects and boxes stay exactly.
 
-    Place, objects, boxes and noise stay; only what the category means changes. The seed therefore changes
-    nothing.
+    It works on images of :class:`~pytest_semcov.data.scenes.RenderedScenes` only, which carry their own
+    description; an oracle for gates, not a translator for photographs. The seed of an image is not used:
+    the same scene has one rendering per category.
 
     Parameters
     ----------
     semantic
-        One of the semantics that scenes know.
+        A semantic that scenes know, e.g. ``"day_night"``.
     source, target
-        Its categories, e.g. ``"day"``, ``"night"``.
+        Two of its categories, e.g. ``"day"`` and ``"night"``.
 
     Raises
     ------
     ArgumentError
-        If scenes do not know the semantic or a category, or both categories are the same.
+        If scenes do not know the semantic or a category, or source and target are the same.
     """
 
-    semantic: str = "day_night"
-    source: str = "day"
-    target: str = "night"
-
-    def __post_init__(self) -> None:
-        check_category(self.semantic, self.source)
-        check_category(self.semantic, self.target)
-        if self.source == self.target:
-            raise ArgumentError(f"source and target are both {self.source!r}: need two categories")
+    def __init__(self, semantic: str, *, source: str, target: str) -> None:
+        check_category(semantic, source)
+        check_category(semantic, target)
+        if source == target:
+            raise ArgumentError(f"SceneTranslator: source and target are both {source!r}")
+        self.semantic = semantic
+        self.source = source
+        self.target = target
 
     @property
     def name(self) -> str:
-        """Short name for reports and provenance."""
-        return "scene"
+        """``scene:SEMANTIC:SOURCE>TARGET``."""
+        return f"scene:{self.semantic}:{self.source}>{self.target}"
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the categories and the renderer's version (hex)."""
-        parts = ("scene", str(RENDERER_VERSION), self.semantic, self.source, self.target)
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        """Hash of the name and the renderer's version (hex)."""
+        return hashlib.sha256(f"{self.name} renderer {RENDERER_VERSION}".encode()).hexdigest()
 
     def translate(self, images: Sequence[Image.Image], *, seeds: Sequence[int]) -> list[Image.Image | Failed]:
-        """Render the scene of each image again.
+        """Render each image's scene under the target category.
 
-        An image that is not a rendered scene, or not of the source category, gives :class:`Failed`.
+        An image that is no rendered scene, or whose scene is not of the source category, is :class:`Failed`.
         """
-        check_seeds(images, seeds)
-        return [self._one(image) for image in images]
+        return [self._translate(image) for image, _ in zip(images, seeds, strict=True)]
 
-    def _one(self, image: Image.Image) -> Image.Image | Failed:
-        text = image.info.get(SCENE_INFO)
-        if not isinstance(text, str):
-            return Failed("not a rendered scene: the image carries no scene description")
-        try:
-            spec = SceneSpec.from_json(text)
-        except ArgumentError as error:
-            return Failed(str(error))
-        category = spec.categories[self.semantic]
-        if category != self.source:
-            return Failed(f"the scene shows {category!r} of {self.semantic}, not {self.source!r}")
+    def _translate(self, image: Image.Image) -> Image.Image | Failed:
+        description = image.info.get(SCENE_INFO)
+        if description is None:
+            return Failed("not a rendered scene: the image does not say how it was rendered")
+        spec = SceneSpec.from_json(description)
+        found = spec.categories[self.semantic]
+        if found != self.source:
+            return Failed(f"the scene shows {found}, not {self.source}")
         return render(spec.with_category(self.semantic, self.target))

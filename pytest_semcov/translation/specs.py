@@ -1,74 +1,51 @@
-"""Translators from spec strings.
+"""Translators from spec strings and objects.
 
-==============================  =====================================================================
-``scene``                       re-renders rendered day scenes at night
-``scene:SEMANTIC/TARGET``       re-renders rendered scenes, e.g. ``scene:clear_rain/rain``
-``colour@FILE``                 a colour translator as written by ``ColourTranslator.save``
-``FILE.safetensors``            the same
-==============================  =====================================================================
+===============================  ==================================================================
+``colour@PATH``                  a fitted colour translator, as its ``save`` wrote it
+``scene:SEMANTIC:SOURCE>TARGET`` the ideal translator of rendered scenes, e.g. ``scene:day_night:day>night``
+===============================  ==================================================================
 """
 
 from __future__ import annotations
 
+from typing import cast
+
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.translation.protocol import Translator
 
-_FORMS = (
-    "'scene', 'scene:SEMANTIC/TARGET', 'colour@FILE.safetensors', 'FILE.safetensors', or an object with "
-    "translate(images, *, seeds)"
-)
-_MEMBERS = ("name", "source", "target", "fingerprint", "translate")
+_PARTS = ("name", "source", "target", "fingerprint", "translate")
+_FORMS = f"'colour@PATH', 'scene:SEMANTIC:SOURCE>TARGET', or an object with {', '.join(_PARTS)}"
 
 
-def load_translator(spec: object) -> Translator:
-    """Return the translator that a spec string names; an object is checked and returned.
-
-    Parameters
-    ----------
-    spec
-        One of the forms in the module's table, or an object with ``name``, ``source``, ``target``,
-        ``fingerprint`` and ``translate(images, *, seeds)``.
+def load_translator(given: object) -> Translator:
+    """Return a translator for a spec string; an object that is one is returned as it is.
 
     Raises
     ------
     ArgumentError
-        If the spec has none of these forms, or the object lacks something.
-    ModelError
-        If the file is missing or is not a translator.
+        If the spec has none of the valid forms, or the object lacks something; the message lists them.
     """
-    if isinstance(spec, str):
-        return _from_text(spec)
-    if isinstance(spec, Translator):
-        return spec
-    missing = [name for name in _MEMBERS if not hasattr(spec, name)]
-    raise ArgumentError(f"translator {spec!r} lacks {', '.join(missing)}; a translator is one of {_FORMS}")
-
-
-def _from_text(text: str) -> Translator:
-    if text == "scene" or text.startswith("scene:"):
-        return _scene(text)
-    if text == "colour":
+    if isinstance(given, str):
+        return _from_text(given)
+    missing = [name for name in _PARTS if not hasattr(given, name)]
+    if missing:
         raise ArgumentError(
-            "translator 'colour' has no file: it is fitted on the spot where a test or marker says "
-            "translator=\"colour\"; elsewhere save a fitted one and give 'colour@FILE.safetensors'"
+            f"translator {type(given).__name__} has no {', '.join(missing)}; valid forms are {_FORMS}"
         )
-    file = text.removeprefix("colour@")
-    if file and (file != text or text.endswith(".safetensors")):
+    return cast("Translator", given)
+
+
+def _from_text(spec: str) -> Translator:
+    kind, at, path = spec.partition("@")
+    if kind == "colour" and at and path:
         from pytest_semcov.translation.colour import ColourTranslator
 
-        return ColourTranslator.load(file)
-    raise ArgumentError(f"translator {text!r} has none of the valid forms: {_FORMS}")
+        return ColourTranslator.load(path)
+    kind, _, rest = spec.partition(":")
+    semantic, _, categories = rest.partition(":")
+    source, arrow, target = categories.partition(">")
+    if kind == "scene" and semantic and arrow:
+        from pytest_semcov.translation.scenes import SceneTranslator
 
-
-def _scene(text: str) -> Translator:
-    from pytest_semcov.data.scenes import SCENE_SEMANTICS, check_category
-    from pytest_semcov.translation.scenes import SceneTranslator
-
-    if text == "scene":
-        return SceneTranslator()
-    semantic, slash, target = text.removeprefix("scene:").partition("/")
-    if not slash:
-        raise ArgumentError(f"translator {text!r} has none of the valid forms: {_FORMS}")
-    check_category(semantic, target)
-    (source,) = set(SCENE_SEMANTICS[semantic]) - {target}
-    return SceneTranslator(semantic, source, target)
+        return SceneTranslator(semantic, source=source, target=target)
+    raise ArgumentError(f"translator {spec!r} has none of the valid forms: {_FORMS}")
