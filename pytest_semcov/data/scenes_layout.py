@@ -6,6 +6,7 @@ horizon to 1 at the lower edge; on flat ground a thing at ``t`` is ``t`` times a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -308,7 +309,7 @@ def place_of(seed: int) -> Place:
         road_bend=draws.between(-0.5, 0.5) if layout in ("trail", "overlook") else draws.between(-0.15, 0.15),
         road_colour=earth if layout == "trail" else asphalt,
         paved_colour=draws.near(
-            draws.one_of(((0.58, 0.57, 0.55), (0.62, 0.56, 0.5), (0.5, 0.5, 0.52))), 0.06
+            draws.one_of(((0.48, 0.47, 0.45), (0.52, 0.46, 0.4), (0.42, 0.42, 0.44))), 0.06
         ),
         grass_colour=draws.near(draws.one_of(((0.36, 0.48, 0.2), (0.45, 0.5, 0.24), (0.3, 0.42, 0.2))), 0.05),
         hills=tuple(draws.between(0.0, 1.0) for _ in range(7)),
@@ -344,7 +345,7 @@ def place_of(seed: int) -> Place:
 def things_of(seed: int, moment: int) -> tuple[Thing, ...]:
     """Return the annotated objects of a scene, the main object first.
 
-    Boxes lie inside the image and cover at most a third of each other.
+    Boxes lie inside the image, cover at most a third of each other, and the main object's is the largest.
     """
     place = place_of(seed)
     draws = Draws(seed, moment, MOMENT)
@@ -352,24 +353,26 @@ def things_of(seed: int, moment: int) -> tuple[Thing, ...]:
     further = draws.whole(0, 3)
     for index in range(1 + further):
         for _ in range(6):
-            thing = _thing(draws, place, main=index == 0)
+            thing = _thing(draws, place, things[0] if index else None)
             if all(_overlap(thing, other) < 0.33 for other in things):
                 things.append(thing)
                 break
     return tuple(things)
 
 
-def _thing(draws: Draws, place: Place, *, main: bool) -> Thing:
+def _thing(draws: Draws, place: Place, main: Thing | None) -> Thing:
     label = draws.one_of(OBJECT_CLASSES)
     metres, side, front = OBJECT_SHAPES[label]
     view = draws.one_of(("side", "front", "rear"))
-    t = draws.between(0.35, 0.95) if main else draws.between(0.2, 0.8)
-    smallest = 0.17 if main else 0.1
+    t = draws.between(0.35, 0.95) if main is None else draws.between(0.2, 0.8)
+    smallest = 0.18 if main is None else 0.1
     # Seen from high above, true sizes would be a pixel or two: objects are kept recognisable instead.
     height = min(max(metres * place.metre(t), smallest), 0.3 if place.layout == "overlook" else 0.46)
     width = height * (side if view == "side" else front)
-    if width > 0.7:
-        height, width = height * 0.7 / width, 0.7
+    shrink = min(1.0, 0.7 / width)
+    if main is not None:  # the main object is plainly the largest
+        shrink = min(shrink, math.sqrt(0.6 * (main.x1 - main.x0) * (main.y1 - main.y0) / (width * height)))
+    width, height = shrink * width, shrink * height
     reach = place.road_half(t) * (1.6 if label in ("person", "deer") else 0.9)
     centre = place.road_centre(t) + draws.between(-1, 1) * max(reach, 0.1)
     centre = min(max(centre, 0.5 * width + 0.02), 0.98 - 0.5 * width)

@@ -63,7 +63,7 @@ def sky_of(seed: int, moment: int, categories: Mapping[str, str]) -> Sky:
         )
         strength = draws.between(0.5, 1.25)
         zenith, rim = mix((0, 0, 0), zenith, strength), mix((0, 0, 0), rim, strength)
-        left = 0.09 + 0.23 * draws.share() ** 1.6 + (0.04 if winter else 0.0)
+        left = 0.13 + 0.21 * draws.share() ** 1.6 + (0.09 if winter else 0.0)
         tint = draws.one_of(((0.75, 0.85, 1.25), (1.1, 1.0, 0.9), (1.0, 0.98, 1.05), (1.25, 1.0, 0.7)))
         light = (left * tint[0], left * tint[1], left * tint[2])
         cloud = mix(rim, (0.3, 0.3, 0.3), 0.15)
@@ -123,6 +123,7 @@ def photograph(
     """Turn the painted layers into an RGB photograph of ``size`` × ``size`` pixels."""
     night = categories["day_night"] == "night"
     rain = categories["clear_rain"] == "rain"
+    winter = categories["summer_winter"] == "winter"
     layer = np.asarray(canvas.surface.reduce(OVERSAMPLING), dtype=np.float32) / 255.0
     solid, cover = layer[..., :3], layer[..., 3:]
     grain = Draws(seed, GRAIN).generator
@@ -133,8 +134,8 @@ def photograph(
     if canvas.lights is not None:
         scene += _shine(canvas.lights, size, rain=rain)
     if rain:
-        scene = _rain(scene, Draws(seed, moment, RAIN), place, night=night)
-    elif categories["summer_winter"] == "winter":
+        scene = _rain(scene, Draws(seed, moment, RAIN), place, night=night, snow=winter)
+    elif winter:
         scene = _snowfall(scene, Draws(seed, moment, SEASON), night=night)
     if categories["sharp_blurry"] == "blurry":
         scene = _blur(scene, Draws(seed, moment, BLUR))
@@ -215,10 +216,10 @@ def _shine(lights: Image.Image, size: int, *, rain: bool) -> Pixels:
     return pixels / 255.0
 
 
-def _rain(scene: Pixels, draws: Draws, place: Place, *, night: bool) -> Pixels:
+def _rain(scene: Pixels, draws: Draws, place: Place, *, night: bool, snow: bool) -> Pixels:
     """Wet the ground so that it mirrors what stands above, grey the air and let it rain."""
     size = len(scene)
-    wet = draws.between(0.3, 0.5)
+    wet = draws.between(0.3, 0.5) * (0.4 if snow else 1.0)  # snow does not mirror
     row = round(place.horizon * size)
     reach = min(row, size - row)
     if reach > 1:
@@ -269,10 +270,10 @@ def _blur(scene: Pixels, draws: Draws) -> Pixels:
     size = len(scene)
     image = Image.fromarray((np.clip(scene, 0, 1) * 255).astype(np.uint8))
     if draws.chance(0.6):
-        blurred = image.filter(ImageFilter.GaussianBlur(draws.between(0.014, 0.024) * size))
+        blurred = image.filter(ImageFilter.GaussianBlur(draws.between(0.012, 0.019) * size))
         return np.asarray(blurred, dtype=np.float32) / 255.0
-    image = image.filter(ImageFilter.GaussianBlur(0.008 * size))
-    length, angle = draws.between(0.05, 0.085) * size, draws.between(0, math.pi)
+    image = image.filter(ImageFilter.GaussianBlur(0.007 * size))
+    length, angle = draws.between(0.04, 0.065) * size, draws.between(0, math.pi)
     pixels = np.asarray(image, dtype=np.float32) / 255.0
     steps = max(5, round(length))
     margin = math.ceil(length / 2) + 1
@@ -300,15 +301,15 @@ def _flare(scene: Pixels, draws: Draws, place: Place, *, night: bool) -> Pixels:
     warm = np.array(draws.near((1.0, 0.92, 0.76), 0.06), dtype=np.float32)
     ghosts = Image.new("RGB", (size, size))
     pen = ImageDraw.Draw(ghosts)
-    for _ in range(draws.whole(4, 7)):
-        along, radius = draws.between(0.4, 2.1), draws.between(0.025, 0.09)
+    for _ in range(draws.whole(3, 5)):
+        along, radius = draws.between(0.4, 2.1), draws.between(0.025, 0.07)
         gx, gy = x + (0.5 - x) * along, y + (0.5 - y) * along
         fill = draws.one_of(((90, 40, 20), (30, 90, 50), (40, 50, 110), (95, 80, 30), (90, 30, 80)))
         pen.ellipse(
             ((gx - radius) * size, (gy - radius) * size, (gx + radius) * size, (gy + radius) * size),
             fill=fill,
         )
-    ghosts = ghosts.filter(ImageFilter.GaussianBlur(0.008 * size))
+    ghosts = ghosts.filter(ImageFilter.GaussianBlur(0.007 * size))
     veil = draws.between(0.03, 0.07) if night else draws.between(0.06, 0.15)
     lit = scene * (1 - 0.5 * veil) + (veil + bloom[..., None]) * warm
     lit += np.asarray(ghosts, dtype=np.float32) / 255.0 * (1.0 if night else 1.3)
