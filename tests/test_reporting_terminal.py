@@ -73,12 +73,25 @@ def test_verbosity():
 
 
 def test_lines_respect_the_width_except_when_all_is_asked_for():
-    collector = collected(("a", "failed", [record("day_night", "FAIL", summary="night " * 80)]))
+    bad = record("day_night", "FAIL", summary="day_night: " + "night is missing " * 80)
+    good = record("fog", summary="fog: " + "all is well " * 80)
+    collector = collected(("a", "failed", [bad, good]))
     for width in (20, 80):
         lines = text(collector, width=width)
         assert max(map(len, lines)) <= width
-        assert lines[0].endswith("…")
+        assert lines[terminal.MOST_WRAPPED - 1].endswith("…")
+        assert lines[terminal.MOST_WRAPPED].startswith("PASS")
+        assert lines[terminal.MOST_WRAPPED].endswith("…")
+        assert not lines[terminal.MOST_WRAPPED + 1].startswith(" ")
     assert max(map(len, text(collector, width=40, verbosity=1))) > 400
+
+
+def test_a_failure_is_wrapped_so_that_its_numbers_stay():
+    said = "day_night: night is under-represented: 20 of 140 images found, 30 required; share 14.3%"
+    assert text(collected(("a", "failed", [record("day_night", "FAIL", summary=said)])), width=72)[:2] == [
+        "FAIL         coverage day_night: night is under-represented: 20 of 140",
+        "             images found, 30 required; share 14.3%",
+    ]
 
 
 def test_many_verdicts_are_bounded_and_none_that_failed_is_hidden_by_one_that_passed():

@@ -39,15 +39,18 @@ def untrained(records: Iterable[Record]) -> list[str]:
 
 
 def skipped_images(records: Iterable[Record]) -> dict[str, str]:
-    """Return the images that could not be used: path or id, and the rule that each violates."""
+    """Return the images that could not be used, and the rule that each violates.
+
+    An image is named by its id where that is a part of its path, else by the path.
+    """
     found: dict[str, str] = {}
     for record in records:
         for part in _mappings(record.get("provenance")):
             skipped = part.get("skipped")
             for image in skipped if isinstance(skipped, list) else []:
                 if isinstance(image, dict):
-                    name = image.get("path") or image.get("sample_id") or "?"
-                    found[str(name)] = str(image.get("rule", ""))
+                    path, name = str(image.get("path") or ""), str(image.get("sample_id") or "")
+                    found[name if name and path.endswith(name) else path or name] = str(image.get("rule", ""))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,10 @@ MOST_LISTED = 8
 MOST_SECTION_LINES = 40
 """Lines of the section that a test's report carries."""
 
+MOST_WRAPPED = 4
+"""Lines that one verdict, mark or gap may take."""
+
+_OUTCOME_WIDTH = len("INCONCLUSIVE")
 _ORDER = {"FAIL": 0, "INCONCLUSIVE": 1, "PASS": 2}
 _COLOURS = {"FAIL": "red", "INCONCLUSIVE": "yellow", "PASS": "green"}
 
@@ -44,13 +49,23 @@ def summary(collector: Collector, *, verbosity: int, width: int) -> list[Line]:
     verbosity
         pytest's: below 0 verdicts that passed are left out, above 0 every criterion is shown.
     width
-        Columns; longer lines are cut.
+        Columns; longer lines are wrapped, or cut where they tell of nothing amiss.
     """
     records = collector.records
     if not collector.tests or not (records or collector.incomplete) or verbosity < -1:
         return []
     lines = [*_verdicts(collector.tests, verbosity), *_marks(records, collector), *_found(records)]
-    return [Line(line.text if verbosity > 0 else cut(line.text, width), line.colour) for line in lines]
+    return lines if verbosity > 0 else [fitted for line in lines for fitted in _fit(line, width)]
+
+
+def _fit(line: Line, width: int) -> list[Line]:
+    """Return a line in lines of that width: one if all is well, else a few."""
+    most = 1 if line.colour in ("", "green") else MOST_WRAPPED
+    indent = " " * min(_OUTCOME_WIDTH + 1 if line.text.startswith(tuple(_ORDER)) else 4, width // 4)
+    wrapper = textwrap.TextWrapper(
+        width, subsequent_indent=indent, max_lines=most, placeholder=" …", break_on_hyphens=False
+    )
+    return [Line(text, line.colour) for text in wrapper.wrap(line.text)]
 
 
 def _verdicts(tests: Iterable[JudgedTest], verbosity: int) -> list[Line]:
@@ -70,7 +85,7 @@ def _verdicts(tests: Iterable[JudgedTest], verbosity: int) -> list[Line]:
         if len(pairs) > 1:
             notes.append(f"{len(pairs)} times")
         noted = f"({', '.join(notes)}) " if notes else ""
-        lines.append(Line(f"{outcome:<12} {noted}{said}", _COLOURS.get(outcome, "")))
+        lines.append(Line(f"{outcome:<{_OUTCOME_WIDTH}} {noted}{said}", _COLOURS.get(outcome, "")))
         if verbosity > 0:
             record, test = pairs[-1]
             lines.append(Line(f"    {test.nodeid}"))
@@ -183,8 +198,3 @@ def listed(items: Sequence[str]) -> str:
 def plural(word: str, count: int) -> str:
     """Return the word for one or for many."""
     return word if count == 1 else f"{word}s"
-
-
-def cut(text: str, width: int) -> str:
-    """Shorten a line to a width, marking the cut."""
-    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
