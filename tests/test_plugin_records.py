@@ -364,9 +364,7 @@ def test_a_run_that_ends_early_says_so(pytester: pytest.Pytester):
     make_project(pytester)
     for workers in (None, 1):
         result = run(pytester, "-x", "--semcov-report=report.json", workers=workers)
-        result.stdout.fnmatch_lines(
-            ["INCOMPLETE, verdicts are missing: the run ended early (stopping after 1*"]
-        )
+        result.stdout.fnmatch_lines(["INCOMPLETE, verdicts are missing: the run ended early (*"])
         assert read_report(pytester.path)["complete"] is False
     pytester.makepyfile(test_project="def test_fails(): assert False\ndef test_never(): pass")
     run(pytester, "-x").stdout.no_fnmatch_line("*INCOMPLETE*")
