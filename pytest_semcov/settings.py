@@ -57,7 +57,7 @@ class Settings:
     labels
         Semantic → metadata column that holds its categories (instead of labelling by the encoder).
     translators
-        Name → spec or file of a translator, e.g. ``{"day_to_night": "models/day_to_night.npz"}``.
+        Name → spec of a translator, e.g. ``{"day_to_night": "colour@models/day_to_night.npz"}``.
     min_count, min_share, min_groups
         A category is under-represented below ``min_count`` images, below a share of
         ``min_share`` / number of categories, or (where groups are given) below ``min_groups`` groups.
@@ -145,6 +145,9 @@ class Settings:
         return {name: _plain(getattr(self, name)) for name in RULES}
 
 
+_LINES = "lines of the form name = value, each name once"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What a setting may be, and where it may be given: one row of :data:`RULES`.
@@ -153,7 +156,7 @@ class Rule:
     ----------
     kind
         ``text``, ``spec`` (text that may end in ``@path``), ``choice``, ``int``, ``float``, ``bool``,
-        ``path``, ``paths`` or ``table`` (lines ``name = value``).
+        ``path``, ``paths``, ``table`` (lines ``name = value``) or ``specs`` (a table of specs).
     help
         One phrase for ``--help``.
     choices
@@ -193,7 +196,8 @@ class Rule:
             return ", ".join(self.choices)
         return {
             "bool": "true, false",
-            "table": "lines of the form name = value, each name once",
+            "table": _LINES,
+            "specs": _LINES,
             "path": "a path",
             "paths": "paths, one a line",
         }.get(self.kind, self.help if self.pattern else "text")
@@ -228,7 +232,7 @@ class Rule:
                 if isinstance(value, (str, Path)) or not isinstance(value, Iterable):
                     return None
                 return tuple(Path(item) for item in value)
-            case "table":
+            case "table" | "specs":
                 return (
                     dict(value) if isinstance(value, Mapping) and all(map(_is_pair, value.items())) else None
                 )
@@ -266,13 +270,13 @@ class Rule:
         ArgumentError
             If it is not allowed.
         """
-        if self.kind in ("paths", "table"):
+        if self.kind in ("paths", "table", "specs"):
             lines = written.splitlines() if isinstance(written, str) else written
             lines = [line.strip() for line in lines if line.strip()] if isinstance(lines, list) else []
             value: object = (
                 [folder / Path(line).expanduser() for line in lines]
                 if self.kind == "paths"
-                else self._table(lines, where=where)
+                else self._table(lines, where=where, folder=folder)
             )
         elif not isinstance(written, str):
             value = written
@@ -290,20 +294,34 @@ class Rule:
                 case "path":
                     return folder / Path(text).expanduser() if text else text
                 case "spec":
-                    name, at, path = text.partition("@")
-                    return f"{name}@{folder / Path(path).expanduser()}" if at and path else text
+                    return anchored_spec(text, folder)
         except ValueError:
             return text  # not a number: refused by check(), which shows it
         return text
 
-    def _table(self, lines: Sequence[str], *, where: str) -> dict[str, str]:
+    def _table(self, lines: Sequence[str], *, where: str, folder: Path) -> dict[str, str]:
         table: dict[str, str] = {}
         for line in lines:
             name, _, value = (part.strip() for part in line.partition("="))
             if not name or not value or name in table:
                 raise ArgumentError(f"{where}: {line!r} is not allowed; allowed: {self.allowed}")
-            table[name] = value
+            table[name] = anchored_spec(value, folder) if self.kind == "specs" else value
         return table
+
+
+def anchored_spec(spec: str, folder: Path) -> str:
+    """Return a spec with its files as seen from a folder: ``SCHEME:CONFIG.json@PATH``, ``NAME@PATH``.
+
+    A name may itself hold ``@``: the first split that leaves an existing file counts, else the first.
+    """
+    places = [index for index, character in enumerate(spec) if character == "@" and spec[index + 1 :]]
+    seen = {place: folder / Path(spec[place + 1 :]).expanduser() for place in places}
+    place = next((place for place, path in seen.items() if path.is_file()), places[0] if places else None)
+    name = spec if place is None else spec[:place]
+    scheme, colon, config = name.partition(":")
+    if config.endswith(".json") and (folder / Path(config).expanduser()).is_file():
+        name = f"{scheme}{colon}{folder / Path(config).expanduser()}"
+    return name if place is None else f"{name}@{seen[place]}"
 
 
 def _is_pair(item: tuple[object, object]) -> bool:
@@ -368,7 +386,7 @@ RULES: dict[str, Rule] = {
     ),
     "descriptors": Rule("paths", "TOML files with further semantics"),
     "labels": Rule("table", "semantic = metadata column that holds its categories", marker=True),
-    "translators": Rule("table", "name = spec or file of a translator"),
+    "translators": Rule("specs", "name = spec of a translator, e.g. day_to_night = colour@PATH"),
     "min_count": Rule("int", "fewest images of a covered category", low=0, marker=True),
     "min_share": Rule(
         "float",

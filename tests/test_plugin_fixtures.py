@@ -213,7 +213,7 @@ def semcov_dataset():
 
 def test_every_fixture_can_be_replaced_alone_and_is_asked_for_late(pytester: pytest.Pytester):
     make_project(pytester, conftest=OVERRIDES, test_sees=SEES)
-    pytester.makeini("[pytest]\nsemcov_translators = from_ini = colour.npz\n")
+    pytester.makeini("[pytest]\nsemcov_translators = from_ini = colour@night.npz\n")
     run(pytester, "-Werror").assert_outcomes(passed=8)
 
 

@@ -117,6 +117,16 @@ def test_relative_paths_belong_to_the_folder_of_whoever_wrote_them(tmp_path):
     assert read("descriptors", ["a.toml", "", "b c.toml"]) == (tmp_path / "a.toml", tmp_path / "b c.toml")
     assert read("embedder", "timm:resnet18@weights/r18.bin") == f"timm:resnet18@{tmp_path}/weights/r18.bin"
     assert read("encoder", "open_clip:ViT-B-32/laion2b_s34b_b79k") == "open_clip:ViT-B-32/laion2b_s34b_b79k"
+    assert read("encoder", "open_clip:ours.json@w.bin") == f"open_clip:ours.json@{tmp_path}/w.bin"
+    (tmp_path / "ours.json").write_text("{}")
+    (tmp_path / "w.bin").write_text("")
+    assert read("encoder", "open_clip:ours.json@w.bin") == f"open_clip:{tmp_path}/ours.json@{tmp_path}/w.bin"
+    assert read("embedder", "timm:a@b@w.bin") == f"timm:a@b@{tmp_path}/w.bin"
+    assert read("embedder", "timm:a@") == "timm:a@"
+    assert read("translators", ["n = colour@n.npz", "s = scene:day_night:day>night"]) == {
+        "n": f"colour@{tmp_path}/n.npz",
+        "s": "scene:day_night:day>night",
+    }
 
 
 def test_tables_are_lines_of_names_and_values(tmp_path):
