@@ -336,10 +336,28 @@ def _measure(
     for semantic in semantics:
         name = _name(semantic)
         try:
-            found[name] = bench.label(dataset, semantic, labels=labels.get(name))
+            found[name] = _accepted(bench.label(dataset, semantic, labels=labels.get(name)), dataset)
         except UnknownSemanticError as error:
             found[name] = error
     return _Measured(bench, dataset, embedded, found)
+
+
+def _accepted(labels: Labels, dataset: Dataset) -> Labels:
+    """Return labels in which synthetic images count as what they were accepted as, whoever labelled them."""
+    made = {
+        sample.id: sample.provenance.target_category
+        for sample in _samples_by_id(dataset).values()
+        if sample.provenance is not None
+        and sample.provenance.semantic == labels.semantic
+        and sample.provenance.target_category in labels.categories
+    }
+    if not made:
+        return labels
+    codes = labels.codes.copy()
+    for row, sample_id in enumerate(labels.ids):
+        if sample_id in made:
+            codes[row] = labels.code(made[sample_id])
+    return replace(labels, codes=codes)
 
 
 def _scanned(

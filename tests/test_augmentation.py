@@ -57,6 +57,16 @@ class Darken:
         return Image.fromarray(pixels // 4)
 
 
+class Thumbnail(ColourEmbedder):
+    """Embeds an image as its pixels at 6 × 6: light, colour and layout."""
+
+    def preprocess(self, image: Image.Image) -> np.ndarray:
+        return super().preprocess(image.resize((6, 6), Image.Resampling.BOX))
+
+    def embed(self, batch: list[np.ndarray]) -> np.ndarray:
+        return np.stack([image.ravel() for image in batch])
+
+
 class KnowsNothing(ColourEmbedder):
     """An encoder that no semantic can be asked of."""
 
@@ -257,13 +267,13 @@ def release() -> RenderedScenes:
 
 
 class TestThroughTheWorkbench:
-    """On scenes, embedded by colour alone."""
+    """On scenes, embedded as thumbnails."""
 
     @pytest.fixture
     def bench(self) -> Workbench:
         return Workbench(
             Settings(labels={"day_night": "day_night"}, repeats=50),
-            embedder=ColourEmbedder(),
+            embedder=Thumbnail(),
             encoder=KnowsNothing(name="nothing", fingerprint="nothing"),
             translators={"day_to_night": SceneTranslator("day_night", source="day", target="night")},
         )
