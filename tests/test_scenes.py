@@ -266,8 +266,16 @@ def test_samples_say_what_they_show():
     assert len(set(RenderedScenes(30, seed=2).column("group"))) == 30
 
 
+def test_two_datasets_of_one_seed_can_be_joined():
+    day, night = (
+        RenderedScenes(3, seed=1, id_prefix=f"{name}/", day_night=name) for name in ("day", "night")
+    )
+    assert (day + night).ids[::3] == ("day/scene-1-000000", "night/scene-1-000000")
+
+
 def test_classes_and_layouts_are_all_there():
     scenes = RenderedScenes(400, seed=6)
+    assert RenderedScenes(0).classes == scenes.classes == ("car", "truck", "person", "deer")
     for column, kinds in (("label", 4), ("layout", 4)):
         names, counts = np.unique(np.array(scenes.column(column)), return_counts=True)
         assert len(names) == kinds

@@ -240,6 +240,8 @@ class RenderedScenes(SampleDataset):
         that are neither mixed nor fixed take their categories equally often.
     scenes_per_group
         So many consecutive samples show the same place (the same group) at different moments.
+    id_prefix
+        Put before every id: for joining data sets of one seed.
     name
         Shown in reports.
     **fixed
@@ -259,6 +261,7 @@ class RenderedScenes(SampleDataset):
         size: int = 64,
         mix: Mapping[str, Mapping[str, float]] | None = None,
         scenes_per_group: int = 1,
+        id_prefix: str = "",
         name: str = "rendered scenes",
         **fixed: str,
     ) -> None:
@@ -286,6 +289,7 @@ class RenderedScenes(SampleDataset):
         self._count = count
         self._shares = shares
         self._scenes_per_group = scenes_per_group
+        self._id_prefix = id_prefix
         self._known = None
         SceneSpec(seed=seed, size=size)
 
@@ -311,13 +315,16 @@ class RenderedScenes(SampleDataset):
         return SceneSpec(place, moment, self.size, **categories)
 
     def _read(self) -> Sequence[Sample]:
+        from pytest_semcov.data.scenes_layout import OBJECT_CLASSES
+
+        self._classes = OBJECT_CLASSES
         return [self._sample(index) for index in range(self._count)]
 
     def _sample(self, index: int) -> Sample:
         spec = self.spec(index)
         boxes = spec.boxes()
         return Sample(
-            id=f"scene-{self.seed}-{index:06d}",
+            id=f"{self._id_prefix}scene-{self.seed}-{index:06d}",
             source=SceneSource(spec),
             label=boxes[0].label,
             boxes=boxes,
