@@ -145,6 +145,10 @@ class VerdictInconclusive(VerdictFailed):
     """A verdict is INCONCLUSIVE: too little data, or an instrument that cannot tell."""
 
 
+# Shown in pytest's short summary, where every column counts: the name under which users import them.
+VerdictFailed.__module__ = VerdictInconclusive.__module__ = "pytest_semcov"
+
+
 class SemcovWarning(UserWarning):
     """Base of all warnings that this package issues."""
 

@@ -177,8 +177,8 @@ class Workbench:
 
     @property
     def translators(self) -> Mapping[str, object]:
-        """Translators, or their specs, by name."""
-        self._translators = _provided(self._translators, {})
+        """Translators, or their specs, by name; default: the settings'."""
+        self._translators = _provided(self._translators, self.settings.translators)
         translators = self._translators
         if not isinstance(translators, Mapping):
             raise ArgumentError(f"translators: need a mapping name → translator, got {translators!r}")
