@@ -96,8 +96,9 @@ def main() -> None:
                 if method != "identity":
                     translator = ColourTranslator.fit([], nights.subset(fit), method=method, seed=draw)
                     start = time.process_time()
-                    made = translator.translate(sources, seeds=[int(index) for index in chosen])
+                    results = translator.translate(sources, seeds=[int(index) for index in chosen])
                     seconds += time.process_time() - start
+                    made = [image for image in results if isinstance(image, Image.Image)]
                 synthetic, source_rows = rows(ImageList(made), embedder), day_rows[chosen]
                 if options.sheet is not None and draw == 0 and method == options.methods[0]:
                     contact_sheet(list(zip(sources, made, strict=True))[:24], options.sheet)

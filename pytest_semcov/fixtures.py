@@ -140,7 +140,7 @@ def semcov_augmented(request: pytest.FixtureRequest, semcov_dataset: Dataset) ->
     accepted = [each for each in augmentations if each.verdict.passed]
     if export is not None:
         for augmentation in accepted:
-            export_augmentation(augmentation, export)
+            export_augmentation(augmentation, export, sources=semcov_dataset)
     yield AugmentedDataset(semcov_dataset, accepted)
     if REFUSED in stash:
         del stash[REFUSED]

@@ -15,10 +15,20 @@ from pytest_semcov.errors import ArgumentError
 from pytest_semcov.gates.verdict import plain
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from pytest_semcov.data.samples import Dataset, Sample
     from pytest_semcov.translation.augmentation import Augmentation
 
 METADATA = "metadata.jsonl"
+SHEET = "contact_sheet.pdf"
+"""A PDF, so that no reader of image folders takes it for one of the images."""
+
+PROVENANCE_TEXT = "semcov_provenance"
+"""Keyword of the PNG text that holds an image's provenance as JSON."""
+
+_COLUMNS = 8
+_RESERVED = re.compile(r"con|prn|aux|nul|(com|lpt)\d")
 
 
 def check_export_folder(folder: Path, dataset: Dataset) -> None:
@@ -31,7 +41,7 @@ def check_export_folder(folder: Path, dataset: Dataset) -> None:
     """
     target = folder.resolve()
     for root in sorted({path.resolve() for path in _image_folders(dataset)}):
-        if target.is_relative_to(root):
+        if target.is_relative_to(root) or any(_same(above, root) for above in (target, *target.parents)):
             raise ArgumentError(
                 f"export folder {str(folder)!r} lies among the data set's images ({root}); choose one outside"
             )
@@ -42,12 +52,23 @@ def _image_folders(dataset: Dataset) -> Iterator[Path]:
     if isinstance(path, Path):
         yield path
     for index in range(len(dataset)):
-        file = dataset[index].path
-        if file is not None:
-            yield file.parent
+        sample = dataset[index]
+        if sample.path is not None:
+            yield sample.path.parent
+            # Of a view of a folder only the ids tell where the folder begins.
+            if sample.path.as_posix().endswith(f"/{sample.id}"):
+                yield sample.path.parents[sample.id.count("/")]
 
 
-def export_augmentation(augmentation: Augmentation, folder: Path) -> Path:
+def _same(path: Path, other: Path) -> bool:
+    """Whether both are one folder, also where the file system does not tell upper from lower case."""
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False
+
+
+def export_augmentation(augmentation: Augmentation, folder: Path, *, sources: Dataset | None = None) -> Path:
     """Write the images of an accepted augmentation as PNG, with their provenance.
 
     They go to ``folder/<semantic>/<category>`` beside a ``metadata.jsonl`` (one line an image: file name,
@@ -61,6 +82,9 @@ def export_augmentation(augmentation: Augmentation, folder: Path) -> Path:
         With a verdict that is PASS.
     folder
         Made if need be; see :func:`check_export_folder`.
+    sources
+        Holds the images that were translated: with it, ``contact_sheet.pdf`` shows up to 24 images beside
+        their sources.
 
     Returns
     -------
@@ -86,6 +110,9 @@ def export_augmentation(augmentation: Augmentation, folder: Path) -> Path:
     with _replacing(place / METADATA) as temporary:
         # A lone surrogate (odd file name) becomes the escape that JSON has for it.
         temporary.write_text(lines, encoding="utf-8", errors="backslashreplace")
+    if sources is not None:
+        with _replacing(place / SHEET) as temporary:
+            contact_sheet(augmentation.synthetic, sources).save(temporary, format="PDF")
     for name in earlier - {row["file_name"] for row in rows}:
         (place / name).unlink(missing_ok=True)
     return place
@@ -96,9 +123,14 @@ def _write_image(sample: Sample, place: Path) -> dict[str, Any]:
     provenance = sample.provenance
     if provenance is None:
         raise ArgumentError(f"{sample.id} is a real image; only synthetic ones are exported")
+    from PIL.PngImagePlugin import PngInfo
+
     name = f"{_file_stem(provenance.source_id)}.png"
+    record = {field: plain(getattr(provenance, field)) for field in type(provenance).__dataclass_fields__}
+    text = PngInfo()
+    text.add_text(PROVENANCE_TEXT, json.dumps(record))
     with _replacing(place / name) as temporary:
-        sample.load().save(temporary, format="PNG")
+        sample.load().save(temporary, format="PNG", pnginfo=text)
     row: dict[str, Any] = {"file_name": name}
     if sample.label is not None:
         row["label"] = sample.label
@@ -109,10 +141,38 @@ def _write_image(sample: Sample, place: Path) -> dict[str, Any]:
         }
     row[provenance.semantic] = provenance.target_category
     row["group"] = sample.group
-    row["provenance"] = {
-        field: plain(getattr(provenance, field)) for field in type(provenance).__dataclass_fields__
-    }
+    row["provenance"] = record
     return row
+
+
+def contact_sheet(synthetic: Dataset, sources: Dataset, *, most: int = 24) -> Image.Image:
+    """Return one picture with synthetic images below their sources, eight a row.
+
+    Parameters
+    ----------
+    synthetic
+        Synthetic samples; the first ``most`` are shown.
+    sources
+        Holds their sources.
+    most
+        Largest number of pairs.
+    """
+    from PIL import Image, ImageOps
+
+    width, height = 200, 150
+    shown = [synthetic[index] for index in range(min(most, len(synthetic)))]
+    where = {sample_id: index for index, sample_id in enumerate(sources.ids)}
+    rows = max(1, -(-len(shown) // _COLUMNS))
+    sheet = Image.new("RGB", (_COLUMNS * width, rows * 2 * height), "white")
+    for number, sample in enumerate(shown):
+        row, column = divmod(number, _COLUMNS)
+        source = where.get(sample.provenance.source_id) if sample.provenance is not None else None
+        pair = (None if source is None else sources[source], sample)
+        for below, each in enumerate(pair):
+            if each is not None:
+                image = ImageOps.pad(each.load(minimum_size=height), (width, height), color="white")
+                sheet.paste(image, (column * width, (2 * row + below) * height))
+    return sheet
 
 
 @contextmanager
@@ -137,8 +197,11 @@ def _listed(place: Path) -> set[str]:
 
 
 def _file_stem(text: str) -> str:
-    """Return a file name that is safe everywhere, and another one for every other text."""
+    """Return a file name that is safe everywhere, and another one for every other text.
+
+    Other also where upper and lower case are the same.
+    """
     safe = re.sub(r"[^A-Za-z0-9_-]+", "_", text)
-    if safe == text and len(text) <= 60:
+    if safe == text == text.lower() and len(text) <= 60 and not _RESERVED.fullmatch(text):
         return text
     return f"{safe[-60:]}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
