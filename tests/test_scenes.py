@@ -147,6 +147,38 @@ def paired(semantic: str, count: int = 40, **fixed: str) -> list[tuple[np.ndarra
     ]
 
 
+def surface(spec: SceneSpec) -> np.ndarray:
+    """What is painted before light, weather and noise; without objects."""
+    from pytest_semcov.data.scenes_layout import place_of
+    from pytest_semcov.data.scenes_paint import paint
+
+    canvas = paint(spec.size, spec.seed, place_of(spec.seed), spec.categories, (0.8, 0.8, 0.8))
+    return np.asarray(canvas.surface, dtype=int)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "semantic"),
+    [
+        ({"nodamage_damage": "damage"}, "lowdense_highdense"),
+        ({"summer_winter": "winter"}, "noveg_veg"),
+        ({"summer_winter": "winter"}, "nodamage_damage"),
+        ({"noveg_veg": "vegetation"}, "clear_rain"),
+    ],
+)
+def test_what_a_category_does_not_mean_stays(fixed: dict[str, str], semantic: str):
+    """The road before the camera looks the same, except where something new stands on it."""
+    scenes = RenderedScenes(30, seed=31, size=64, **{**PLAIN, **fixed})
+    same = []
+    for index in range(30):
+        one, other = (
+            surface(scenes.spec(index).with_category(semantic, name))[-16:]
+            for name in SCENE_SEMANTICS[semantic]
+        )
+        road = np.abs(one - other).max(axis=2)[:, 44:84]
+        same.append((road == 0).mean())
+    assert np.median(same) > 0.5
+
+
 def test_night_is_darker():
     pairs = paired("day_night")
     assert all(night.mean() < 0.8 * day.mean() for day, night in pairs)

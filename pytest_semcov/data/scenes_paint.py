@@ -199,6 +199,7 @@ class _Scene:
 
 def _ground(canvas: Canvas, place: Place, draws: Draws, scene: _Scene) -> None:
     haze, winter, green = scene.haze, scene.winter, scene.green
+    cover, cover_of_road = draws.share(), draws.share()
     hill = mix(place.hill_colour, (0.25, 0.42, 0.22) if green else (0.55, 0.5, 0.46), 0.5)
     if winter:
         hill = mix(hill, SNOW, 0.65)
@@ -207,58 +208,51 @@ def _ground(canvas: Canvas, place: Place, draws: Draws, scene: _Scene) -> None:
     canvas.polygon([*ridge, (1, place.horizon + 0.02), (0, place.horizon + 0.02)], mix(hill, haze, 0.5))
     ground = place.grass_colour if green else place.paved_colour
     if winter:
-        ground = mix(ground, SNOW, draws.between(0.72, 0.88) if green else draws.between(0.85, 0.97))
+        ground = mix(ground, SNOW, 0.72 + 0.16 * cover if green else 0.85 + 0.12 * cover)
     bands = 5
     for band in range(bands):
         top, bottom = (band / bands) ** 1.6, ((band + 1) / bands) ** 1.6
         shade = mix(ground, haze, 0.35 * (1 - band / (bands - 1)))
         canvas.rectangle(0, place.ground_y(top), 1, place.ground_y(bottom) + 0.01, shade)
-    if not green:
-        _paving(canvas, place, mix(ground, (0.3, 0.3, 0.3), 0.22))
+    if green:
+        _tufts(canvas, place, mix(place.grass_colour, (0.42, 0.36, 0.2), 0.6) if winter else ground, draws)
     else:
-        tuft = mix(place.grass_colour, (0.42, 0.36, 0.2), 0.6) if winter else ground
-        for _ in range(16):
-            x, t = draws.share(), draws.between(0.1, 1.0)
-            y, wide = place.ground_y(t), 0.1 * t * draws.between(0.4, 1.0)
-            canvas.ellipse(x - wide, y - 0.12 * wide, x + wide, y + 0.12 * wide, draws.near(tuft, 0.06))
-    road = place.road_colour
-    if winter:
-        road = mix(road, SNOW, draws.between(0.15, 0.75))
-    depths = [0.0, 0.04, 0.1, 0.2, 0.35, 0.55, 0.78, 1.02]
-    left = [(place.road_centre(t) - place.road_half(t), place.ground_y(t)) for t in depths]
-    right = [(place.road_centre(t) + place.road_half(t), place.ground_y(t)) for t in depths]
+        _paving(canvas, place, mix(ground, (0.3, 0.3, 0.3), 0.22))
+    _road(canvas, place, winter=winter, cover=0.15 + 0.6 * cover_of_road)
+
+
+def _tufts(canvas: Canvas, place: Place, colour: Colour, draws: Draws) -> None:
+    for _ in range(16):
+        x, t = draws.share(), draws.between(0.1, 1.0)
+        y, wide = place.ground_y(t), 0.1 * t * draws.between(0.4, 1.0)
+        canvas.ellipse(x - wide, y - 0.12 * wide, x + wide, y + 0.12 * wide, draws.near(colour, 0.06))
+
+
+def _road(canvas: Canvas, place: Place, *, winter: bool, cover: float) -> None:
+    """Draw road or trail: under snow to the share ``cover`` and with tracks, or with markings."""
+
+    def strip(middle: float, halves: float, margin: float) -> list[tuple[float, float]]:
+        """Return a strip along the road: its middle and half its width in half road widths, and a margin."""
+        left, right = [], []
+        for t in (0.0, 0.04, 0.1, 0.2, 0.35, 0.55, 0.78, 1.02):
+            half, y = place.road_half(t), place.ground_y(t)
+            x, reach = place.road_centre(t) + middle * half, halves * half + margin * t
+            left.append((x - reach, y))
+            right.append((x + reach, y))
+        return [*left, *reversed(right)]
+
     if place.layout == "street":
-        curb = mix(place.paved_colour, SNOW, 0.8 if winter else 0.15)
-        canvas.polygon(
-            [*[(x - 0.16 * t, y) for (x, y), t in zip(left, depths, strict=True)],
-             *[(x + 0.16 * t, y) for (x, y), t in zip(reversed(right), reversed(depths), strict=True)]],
-            curb,
-        )  # fmt: skip
-    canvas.polygon([*left, *reversed(right)], road)
+        canvas.polygon(strip(0, 1, 0.16), mix(place.paved_colour, SNOW, 0.8 if winter else 0.15))
+    canvas.polygon(strip(0, 1, 0), mix(place.road_colour, SNOW, cover) if winter else place.road_colour)
     if winter:
-        for side in (-0.45, 0.45):  # wheel tracks, or a beaten path
-            middle = [
-                (place.road_centre(t) + side * place.road_half(t), place.ground_y(t), t) for t in depths
-            ]
-            canvas.polygon(
-                [
-                    *[(x - 0.05 * t, y) for x, y, t in middle],
-                    *[(x + 0.05 * t, y) for x, y, t in reversed(middle)],
-                ],
-                mix(place.road_colour, SNOW, 0.15),
-            )
+        for side in (-0.45, 0.45):
+            canvas.polygon(strip(side, 0, 0.05), mix(place.road_colour, SNOW, 0.15))
     elif place.layout != "trail":
         for start in (0.06, 0.1, 0.16, 0.25, 0.38, 0.55, 0.8):
-            end = start * 1.22
-            canvas.polygon(
-                [
-                    (place.road_centre(start) - 0.012 * start, place.ground_y(start)),
-                    (place.road_centre(start) + 0.012 * start, place.ground_y(start)),
-                    (place.road_centre(end) + 0.012 * end, place.ground_y(end)),
-                    (place.road_centre(end) - 0.012 * end, place.ground_y(end)),
-                ],
-                (0.88, 0.86, 0.8),
-            )
+            near = 1.22 * start
+            (x0, y0), (x1, y1) = ((place.road_centre(t), place.ground_y(t)) for t in (start, near))
+            dash = [(x0 - 0.012 * start, y0), (x0 + 0.012 * start, y0)]
+            canvas.polygon([*dash, (x1 + 0.012 * near, y1), (x1 - 0.012 * near, y1)], (0.88, 0.86, 0.8))
 
 
 def _paving(canvas: Canvas, place: Place, joint: Colour) -> None:
@@ -266,24 +260,15 @@ def _paving(canvas: Canvas, place: Place, joint: Colour) -> None:
         y = place.ground_y(t)
         canvas.line([(0, y), (1, y)], 0.004, joint)
     for index in range(-6, 7):
-        canvas.line(
-            [
-                (place.vanishing_x + 0.02 * index, place.ground_y(0.05)),
-                (place.vanishing_x + 0.42 * index, 1.0),
-            ],
-            0.004,
-            joint,
-        )
+        far = (place.vanishing_x + 0.02 * index, place.ground_y(0.05))
+        canvas.line([far, (place.vanishing_x + 0.42 * index, 1.0)], 0.004, joint)
 
 
 def _puddles(canvas: Canvas, place: Place, draws: Draws) -> None:
     for _ in range(draws.whole(5, 9)):
         t = draws.between(0.15, 0.95)
-        x, y = (
-            place.road_centre(t) + draws.between(-1.1, 1.1) * max(place.road_half(t), 0.3 * t),
-            place.ground_y(t),
-        )
-        wide = draws.between(0.06, 0.2) * t
+        x = place.road_centre(t) + draws.between(-1.1, 1.1) * max(place.road_half(t), 0.3 * t)
+        y, wide = place.ground_y(t), draws.between(0.06, 0.2) * t
         canvas.mirror(x - wide, y - 0.2 * wide, x + wide, y + 0.2 * wide)
 
 
@@ -434,22 +419,24 @@ def _lamp(canvas: Canvas, lamp: Lamp, place: Place) -> None:
 def _rubble(
     canvas: Canvas, place: Place, buildings: Sequence[Building], draws: Draws, *, winter: bool
 ) -> None:
-    heaps = [
-        (item.x + draws.between(-0.6, 0.6) * item.width, item.t * 1.05 + 0.01) for item in buildings[-6:]
-    ]
+    """Heap up rubble along the road and, drawn last so that the rest stays put, before buildings."""
+    heaps = []
     for _ in range(draws.whole(4, 5)):
         t = draws.between(0.2, 0.9)
         side = -1 if draws.chance(0.5) else 1
-        heaps.append((place.road_centre(t) + side * place.road_half(t) * draws.between(0.6, 1.3), t))
-    for x, t in sorted(heaps, key=lambda item: item[1]):
+        x = place.road_centre(t) + side * place.road_half(t) * draws.between(0.6, 1.3)
+        heaps.append((t, x, draws.share(), draws.generator.random((8, 10)).tolist()))
+    for item in buildings[-5:]:
+        x = item.x + draws.between(-0.6, 0.6) * item.width
+        heaps.append((1.05 * item.t + 0.01, x, draws.share(), draws.generator.random((8, 10)).tolist()))
+    for t, x, ember, pieces in sorted(heaps):
         y, spread = place.ground_y(t), 0.07 + 0.13 * t
-        for across, rise, size, shade, *radii in draws.generator.random((8, 9)).tolist():
-            offset = spread * (2 * across - 1)
+        for place_across, rise, size, shade, kind, *radii in pieces:
+            offset = spread * (2 * place_across - 1)
             middle = y - 0.6 * rise * (spread - abs(offset))
             piece = spread * (0.12 + 0.18 * size)
-            colour = mix(
-                draws.one_of(_RUBBLE), (0.9, 0.9, 0.9) if shade > 0.5 else (0, 0, 0), 0.3 * abs(shade - 0.5)
-            )
+            bright = (0.9, 0.9, 0.9) if shade > 0.5 else (0.0, 0.0, 0.0)
+            colour = mix(_RUBBLE[int(len(_RUBBLE) * kind)], bright, 0.3 * abs(shade - 0.5))
             corners = [
                 (
                     x + offset + piece * (0.4 + 0.8 * radius) * across,
@@ -458,5 +445,5 @@ def _rubble(
                 for radius, (across, down) in zip(radii, _PENTAGON, strict=True)
             ]
             canvas.polygon(corners, mix(colour, SNOW, 0.12) if winter else colour)
-        ember = 0.25 * spread * draws.share()  # what still burns shows at night
-        canvas.light(x - ember, y - 1.5 * ember, x + ember, y, (1.0, 0.42, 0.12), shape="ellipse")
+        glow = 0.25 * spread * ember  # what still burns shows at night
+        canvas.light(x - glow, y - 1.5 * glow, x + glow, y, (1.0, 0.42, 0.12), shape="ellipse")
