@@ -259,9 +259,9 @@ def _building(draws: Draws, place: Place, *, few: bool, far_x: float | None = No
     )
 
 
-def _plant(draws: Draws, place: Place, *, near: bool) -> Plant:
+def _plant(draws: Draws, place: Place, kinds: Sequence[str], *, near: bool) -> Plant:
     t = draws.between(0.25, 0.75) if near else draws.between(0.04, 0.25)
-    kind = draws.one_of(("conifer", "conifer", "broadleaf", "broadleaf", "bush"))
+    kind = draws.one_of(kinds)
     metres = draws.between(0.8, 2.0) if kind == "bush" else draws.between(4, 13)
     least = 0.06 if kind == "bush" else 0.24 if near else 0.12
     height = min(max(metres * place.metre(t), least), 0.85)
@@ -324,8 +324,11 @@ def place_of(seed: int) -> Place:
         buildings.append(_building(draws, bare, few=False, far_x=(index + draws.share()) / far))
     further = draws.whole(9, 15) if overlook else draws.whole(5, 8)
     buildings += [_building(draws, bare, few=False) for _ in range(further)]
-    plants = [_plant(draws, bare, near=True) for _ in range(draws.whole(4, 6))]
-    plants += [_plant(draws, bare, near=False) for _ in range(draws.whole(5, 8))]
+    evergreens = ("conifer", "conifer", "bush")  # so that winter has something green
+    plants = [_plant(draws, bare, evergreens[:1], near=True), _plant(draws, bare, evergreens, near=True)]
+    trees = ("conifer", "conifer", "broadleaf", "broadleaf", "bush")
+    plants += [_plant(draws, bare, trees, near=True) for _ in range(draws.whole(3, 8 if overlook else 5))]
+    plants += [_plant(draws, bare, trees, near=False) for _ in range(draws.whole(5, 8))]
     lamp_colour = draws.one_of(
         ((1.0, 0.68, 0.3), (1.0, 0.82, 0.55), (0.95, 0.95, 0.9), (0.75, 0.9, 1.0), (1.0, 0.75, 0.8))
     )

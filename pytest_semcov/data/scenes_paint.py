@@ -421,7 +421,7 @@ def _rubble(
 ) -> None:
     """Heap up rubble along the road and, drawn last so that the rest stays put, before buildings."""
     heaps = []
-    for _ in range(draws.whole(4, 5)):
+    for _ in range(draws.whole(5, 6)):
         t = draws.between(0.2, 0.9)
         side = -1 if draws.chance(0.5) else 1
         x = place.road_centre(t) + side * place.road_half(t) * draws.between(0.6, 1.3)
@@ -430,7 +430,7 @@ def _rubble(
         x = item.x + draws.between(-0.6, 0.6) * item.width
         heaps.append((1.05 * item.t + 0.01, x, draws.share(), draws.generator.random((8, 10)).tolist()))
     for t, x, ember, pieces in sorted(heaps):
-        y, spread = place.ground_y(t), 0.07 + 0.13 * t
+        y, spread = place.ground_y(t), 0.08 + 0.15 * t
         for place_across, rise, size, shade, kind, *radii in pieces:
             offset = spread * (2 * place_across - 1)
             middle = y - 0.6 * rise * (spread - abs(offset))
