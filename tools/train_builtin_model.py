@@ -274,7 +274,8 @@ def losses(
     for factor, part in enumerate(parts):
         wanted = codes[:, factor].long()
         shown = functional.cross_entropy(logits[:, part], wanted, label_smoothing=0.02)
-        per_factor.append(shown + functional.cross_entropy(read[:, part], wanted))
+        weight = 2.0 if part.stop - part.start > 2 else 1.0  # objects and places are learnt last
+        per_factor.append(weight * (shown + functional.cross_entropy(read[:, part], wanted)))
         right.append((logits[:, part].argmax(dim=1) == wanted).float().mean())
     holds = torch.stack(
         [(codes[:, named] == codes[2 * row, named]).all(dim=1) for row, (_, named) in enumerate(captions)],
