@@ -114,12 +114,7 @@ class Workbench:
         from pytest_semcov.embedding.specs import load_encoder
 
         self._encoder = _provided(self._encoder, self.settings.encoder)
-        given = self._encoder
-        device = self.settings.device
-        encoder = self.shared.once(
-            ("encoder", _identity(given), device), lambda: (load_encoder(given, device=device), given)
-        )
-        return encoder[0]
+        return self._loaded("encoder", self._encoder, load_encoder)
 
     @property
     def embedder(self) -> Embedder:
@@ -127,13 +122,13 @@ class Workbench:
         from pytest_semcov.embedding.specs import load_embedder
 
         self._embedder = _provided(self._embedder, self.settings.embedder)
-        given = self._embedder
+        return self._loaded("embedder", self._embedder, load_embedder)
+
+    def _loaded(self, role: str, given: object, load: Callable[..., T]) -> T:
+        key = given if isinstance(given, str) else id(given)
         device = self.settings.device
         # The given object is kept beside the model: while it lives, its id is not given to another.
-        embedder = self.shared.once(
-            ("embedder", _identity(given), device), lambda: (load_embedder(given, device=device), given)
-        )
-        return embedder[0]
+        return self.shared.once((role, key, device), lambda: (load(given, device=device), given))[0]
 
     @property
     def cache(self) -> EmbeddingCache:
@@ -380,10 +375,6 @@ def _provided(given: object, default: object) -> Any:
     if isinstance(given, types.FunctionType) and not inspect.signature(given).parameters:
         given = given()
     return default if given is None else given
-
-
-def _identity(given: object) -> Hashable:
-    return given if isinstance(given, str) else id(given)
 
 
 def _named_descriptors(given: object) -> dict[str, Descriptor]:
