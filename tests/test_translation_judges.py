@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from embedding_stubs import ColourEmbedder
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from pytest_semcov import ColourTranslator, ImageList, SampleDataset, SceneTranslator
+from pytest_semcov import (
+    ColourTranslator,
+    ImageList,
+    RenderedScenes,
+    SampleDataset,
+    SceneTranslator,
+    Settings,
+    Workbench,
+)
 from pytest_semcov.errors import ArgumentError, ModelError
 from pytest_semcov.gates.verdict import Outcome, Verdict
 from pytest_semcov.translation.augmentation import (
@@ -193,3 +203,36 @@ class TestSpecs:
     def test_anything_else_is_refused_with_the_valid_forms(self, spec: object) -> None:
         with pytest.raises(ArgumentError, match=r"'colour@PATH', 'scene:SEMANTIC:SOURCE>TARGET'"):
             load_translator(spec)
+
+
+class Mute(ColourEmbedder):
+    """An encoder that no semantic can be asked of."""
+
+    semantics: ClassVar[dict[str, dict[str, Sequence[str]]]] = {}
+    logit_scale = 100.0
+    encode_images = ColourEmbedder.embed
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        raise AssertionError(f"asked for {texts}")
+
+
+def test_a_translator_fitted_on_the_spot_is_judged_by_the_images_it_did_not_see(tmp_path: Path) -> None:
+    release = RenderedScenes(80, seed=7, mix={"day_night": {"day": 0.75, "night": 0.25}}, size=32)
+    reference = RenderedScenes(25, seed=8, day_night="night", size=32)
+    bench = Workbench(
+        Settings(labels={"day_night": "day_night"}, repeats=20, cache_dir=tmp_path),
+        embedder=ColourEmbedder(),
+        encoder=Mute(name="mute", fingerprint="mute"),
+    )
+    arguments = {"semantic": "day_night", "to": "night", "translator": "colour", "reference": reference}
+
+    (first,) = bench.augment(release, **arguments, count=30)
+    (second,) = bench.augment(release, **arguments, count=30)
+
+    assert first.verdict.counts["real uncovered"] == 10 + 25
+    assert first.verdict.counts["real covered"] == 60
+    assert first.verdict["drift"].value > 0.5
+    assert first.fingerprint == second.fingerprint
+    assert [sample.content_key() for sample in first.synthetic] == [
+        sample.content_key() for sample in second.synthetic
+    ]
