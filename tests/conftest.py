@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,15 @@ import pytest
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep embeddings of test models out of the user's cache."""
+    if "SEMCOV_CACHE_DIR" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="semcov-tests-")
+        os.environ["SEMCOV_CACHE_DIR"] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        config.add_cleanup(lambda: os.environ.pop("SEMCOV_CACHE_DIR", None))
 
 
 def shared_data_folder() -> Path:
