@@ -18,7 +18,7 @@ from pytest_semcov.errors import TooFewError
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict, combine, compare
 from pytest_semcov.metrics import gaps, hygiene
 from pytest_semcov.metrics.arrays import Doubles, Floats, Indices, Mask, canonical_order, squared_distances
-from pytest_semcov.metrics.completeness import effective_rank, fit_cells
+from pytest_semcov.metrics.completeness import effective_rank
 from pytest_semcov.metrics.drift import (
     cramer_von_mises,
     kolmogorov_smirnov,
@@ -398,8 +398,8 @@ def _gaps(
             + f", need {FEWEST_UNITS}"
         )
         return [_not_measured(name, reason, bar, at_least=True) for name, bar in names.items()], {}, {}
-    halves = gaps.draw_halves(table.sets, units, repeats=settings.repeats, seed=settings.seed)
-    drift = gaps.drift_gap(table.kernel(), halves, bar=gap_bar, confidence=settings.confidence)
+    subsamples = gaps.draw_subsamples(table.sets, units, repeats=settings.repeats, seed=settings.seed)
+    drift = gaps.drift_gap(table.kernel(), subsamples, bar=gap_bar, confidence=settings.confidence)
     criteria = [
         _gap_criterion(
             "drift",
@@ -412,7 +412,7 @@ def _gaps(
     measured: dict[str, Any] = {}
     try:
         radius = gaps.radius_gap(
-            np.sqrt(table.squared), halves, k=settings.k, bar=gap_bar, confidence=settings.confidence
+            np.sqrt(table.squared), subsamples, k=settings.k, bar=gap_bar, confidence=settings.confidence
         )
     except TooFewError as error:
         criteria.append(_not_measured("radius", str(error), gap_bar, at_least=True))
@@ -424,15 +424,16 @@ def _gaps(
         criteria.append(_gap_criterion("radius", radius.closed, gap_bar, note))
         detectable["radius"] = gap_bar + radius.closed.margin
         measured["radius rows"] = radius.rows
-    cells = fit_cells(table.rows[table.of(UNCOVERED)], table.rows[table.of(COVERED)])
-    gain = gaps.completeness_gain(cells.of(table.rows), halves, bar=gain_bar, confidence=settings.confidence)
+    gain = gaps.completeness_gain(
+        table.squared, subsamples, seed=settings.seed, bar=gain_bar, confidence=settings.confidence
+    )
     note = (
         f"new cells by {gain.rows:.0f} images: synthetic {gain.by_synthetic:.1f}, "
-        f"held-out real {gain.by_real:.1f} ({gain.occupied} of 2^{cells.components} occupied before)"
+        f"held-out real {gain.by_real:.1f} (of 2^{gain.cuts} cells)"
     )
     criteria.append(_gap_criterion("completeness", gain.gain, gain_bar, note))
     detectable["completeness"] = gain_bar + gain.gain.margin
-    measured |= {"completeness rows": gain.rows, "cells": 2**cells.components}
+    measured |= {"completeness rows": gain.rows, "completeness cuts": gain.cuts}
     return criteria, {name: value for name, value in detectable.items() if math.isfinite(value)}, measured
 
 

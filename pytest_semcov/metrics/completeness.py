@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
 from scipy.stats import rankdata
 
 from pytest_semcov.errors import ArgumentError
-from pytest_semcov.metrics.arrays import Doubles, as_doubles, require_rows, require_same_width
+from pytest_semcov.metrics.arrays import Doubles, Indices, as_doubles, require_rows
 
 _MOST_BINNED_FEATURES = 10
-_MOST_COMPONENTS = 62  # one bit each of an int64 cell code
+_MOST_CUTS = 24
+# Rows of each set to which directions are fitted.
+_FITTED_ROWS = 150
 _LARGEST_OCCUPIED_SHARE = 0.1
 
 
@@ -84,79 +85,77 @@ def bins_completeness(embeddings: ArrayLike, *, quantiles: int = 1) -> float:
     return float(len(np.unique(boxes, axis=0)) / (quantiles + 1) ** x.shape[1])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Cells:
-    """A partition of the embedding space: principal components, each split at its median.
+def semantic_cells(squared: Doubles, uncovered: Indices, covered: Indices) -> tuple[NDArray[np.int64], int]:
+    """Cut the embedding space into cells and say in which cell each row lies.
+
+    Cuts are made along the line through the means of U and C and along the principal components of the
+    rest of U ∪ C, each at its median, both sets counting alike. As many cuts are made as keep at most a
+    tenth of the cells occupied by U and C, so that there is always room that more images of the same kind
+    would fill.
 
     Parameters
     ----------
-    centre
-        ``(d,)``.
-    directions
-        ``(d, components)``, orthonormal.
-    medians
-        ``(components,)`` cuts along the directions.
-    """
-
-    centre: Doubles
-    directions: Doubles
-    medians: Doubles
-
-    @property
-    def components(self) -> int:
-        """Number of components; there are 2^components cells."""
-        return len(self.medians)
-
-    def of(self, embeddings: ArrayLike) -> NDArray[np.int64]:
-        """Return the cell of each row, ``(n,)`` int64."""
-        x = as_doubles(embeddings)
-        require_same_width(("the cells' space", self.directions.T), ("embeddings", x))
-        above = (x - self.centre) @ self.directions >= self.medians
-        codes: NDArray[np.int64] = above.astype(np.int64) @ (np.int64(1) << np.arange(self.components))
-        return codes
-
-
-def fit_cells(uncovered: ArrayLike, covered: ArrayLike, *, rows: int | None = None) -> Cells:
-    """Cut the space of real images into cells.
-
-    Directions are principal components of U ∪ C (both sets counting alike), each split at its median.
-    As many components are used as keep at most a tenth of the cells occupied by the real images, so that
-    there is always room that more real images of the same kind would fill.
-
-    Parameters
-    ----------
+    squared
+        ``(n, n)`` squared Euclidean distances between all rows: all that is needed of them.
     uncovered, covered
-        ``(n, d)`` and ``(m, d)`` real embeddings.
-    rows
-        Number of images of each set that will occupy cells at a time; ``None`` = all.
+        Rows of U and C that shape the cells; directions are fitted to the first few hundred of each.
 
     Returns
     -------
     cells
-        At least one component; fewer than needed if the data have no more directions.
+        ``(n,)`` int64, the cell of every row.
+    cuts
+        Number of cuts; there are 2^cuts cells.
     """
-    u, c = as_doubles(uncovered, name="uncovered"), as_doubles(covered, name="covered")
-    require_same_width(("uncovered", u), ("covered", c))
-    weights = np.concatenate([np.full(len(u), 0.5 / len(u)), np.full(len(c), 0.5 / len(c))])
-    pooled = np.concatenate([u, c])
-    centre = weights @ pooled
-    _, values, axes = np.linalg.svd((pooled - centre) * np.sqrt(weights)[:, None], full_matrices=False)
-    usable = int(np.sum(values > values[0] * len(values) * np.finfo(np.float64).eps)) if values[0] > 0 else 1
-    directions = axes[: min(max(usable, 1), _MOST_COMPONENTS)].T
-    scores = (pooled - centre) @ directions
-    medians = np.array([_weighted_median(column, weights) for column in scores.T])
-    above = scores >= medians
-    occupied_by = len(pooled) if rows is None else min(len(pooled), 2 * rows)
-    for components in range(1, len(medians) + 1):
-        occupied = min(len(np.unique(above[:, :components], axis=0)), occupied_by)
-        if occupied <= _LARGEST_OCCUPIED_SHARE * 2**components:
+    before = np.concatenate([uncovered, covered])
+    u, c = uncovered[:_FITTED_ROWS], covered[:_FITTED_ROWS]
+    fitted = np.concatenate([u, c])
+    weights = _balanced_weights(len(u), len(c))
+    # -d²/2 is an inner product up to terms that centring removes.
+    products = -0.5 * squared[:, fitted]
+    products -= products @ weights[:, None]
+    products -= weights @ products[fitted]
+    contrast = 2 * weights * np.repeat([1, -1], [len(u), len(c)])
+    between = products @ contrast
+    length = float(np.sqrt(max(contrast @ between[fitted], 0.0)))
+    columns = []
+    if length > 0:
+        along = between / length
+        columns.append(along[:, None])
+        products -= np.outer(along, along[fitted])
+    columns.append(_component_scores(products, fitted, weights))
+    scores = np.concatenate(columns, axis=1)
+    balanced = _balanced_weights(len(uncovered), len(covered))
+    codes = np.zeros(len(squared), dtype=np.int64)
+    for cut, column in enumerate(scores.T):
+        above = column >= _weighted_median(column[before], balanced)
+        codes |= above.astype(np.int64) << cut
+        if len(np.unique(codes[before])) <= _LARGEST_OCCUPIED_SHARE * 2 ** (cut + 1):
             break
-    return Cells(centre, np.ascontiguousarray(directions[:, :components]), medians[:components])
+    return codes, cut + 1
+
+
+def _balanced_weights(first: int, second: int) -> Doubles:
+    """Weights of the rows of two sets, each set one half, ``(first + second,)``."""
+    return np.concatenate([np.full(first, 0.5 / first), np.full(second, 0.5 / second)])
+
+
+def _component_scores(products: Doubles, fitted: Indices, weights: Doubles) -> Doubles:
+    """Return all rows' scores on the principal components of the fitted rows, ``(n, components)``."""
+    root = np.sqrt(weights)
+    gram = products[fitted] * root[:, None] * root[None, :]
+    first = max(len(gram) - _MOST_CUTS, 0)
+    values, vectors = eigh((gram + gram.T) / 2, subset_by_index=(first, len(gram) - 1))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    usable = values > max(values[0], 0.0) * len(gram) * np.finfo(np.float64).eps
+    if not usable.any():  # nothing is left to cut
+        return np.zeros((len(products), 1))
+    return np.asarray(products @ (vectors[:, usable] * root[:, None] / np.sqrt(values[usable])))
 
 
 def _weighted_median(values: Doubles, weights: Doubles) -> float:
     order = np.argsort(values, kind="stable")
     place = int(np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2))
-    # Halfway to the next value, so that no row of the fit lies on a cut.
+    # Halfway to the next value, so that no row lies on a cut.
     pair = order[min(place, len(values) - 1) : place + 2]
     return float(values[pair].mean())

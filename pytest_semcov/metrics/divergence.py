@@ -13,7 +13,7 @@ def divergence_fnn(a: ArrayLike, b: ArrayLike) -> float:
 
     ``max(0, 1 - (n + m) / (2 n m) · e)``, e = number of rows whose nearest other
     row belongs to the other set (S. Sekeh et al., IEEE Trans. Signal Process.
-    68, 2020). 0 = alike, 1 = separate. Among equally near rows the first counts.
+    68, 2020). 0 = alike, 1 = separate. Of several equally near rows each counts in part.
 
     Parameters
     ----------
@@ -25,5 +25,7 @@ def divergence_fnn(a: ArrayLike, b: ArrayLike) -> float:
     squared = squared_distances(np.concatenate([x, y]))
     np.fill_diagonal(squared, np.inf)
     second = np.arange(len(squared)) >= len(x)
-    errors = int(np.sum(second[squared.argmin(axis=1)] != second))
+    nearest = squared == squared.min(axis=1, keepdims=True)
+    other = second[:, None] != second
+    errors = float(np.sum((nearest & other).sum(axis=1) / nearest.sum(axis=1)))
     return max(0.0, 1 - (len(x) + len(y)) / (2 * len(x) * len(y)) * errors)

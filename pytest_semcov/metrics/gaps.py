@@ -1,11 +1,14 @@
 """Shares of the gap between covered and uncovered images that a synthetic set closes.
 
 Three figures on one scale: 0 = no better than the covered images, 1 = as good
-as held-out real ones. Each is a ratio of two estimates (what S brings, what real
-images bring) with an interval from half-sampling: random halves of all groups drawn
-without replacement have the variance of the full sample around it, whatever the statistic
-(J. Shao and C. Wu, Ann. Stat. 17, 1989), also for medians and neighbour distances where a bootstrap
-fails; Fieller's theorem turns it into an interval of the ratio.
+as held-out real ones. Each is a ratio of two estimates (what S brings, what
+real images bring). Its interval comes from rescaled subsampling: the spread of
+the two estimates over random subsets of the groups, drawn without replacement,
+times √(b / (N - b)) for b of N groups, is that of the full estimates whatever
+the statistic (J. Shao and C. Wu, "A General Theory for Jackknife Variance
+Estimation", Ann. Stat. 17, 1989), also for medians and neighbour distances,
+where a bootstrap fails because it repeats rows. Fieller's theorem turns it into
+an interval of the ratio.
 """
 
 from __future__ import annotations
@@ -19,12 +22,17 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from pytest_semcov.errors import TooFewError
-from pytest_semcov.metrics.arrays import Doubles, Mask
+from pytest_semcov.metrics.arrays import Doubles, Indices, Mask
+from pytest_semcov.metrics.completeness import semantic_cells
 from pytest_semcov.metrics.intervals import Interval, fieller
 
 UNCOVERED, COVERED, SYNTHETIC = 0, 1, 2
-# U is split into this many parts, one of which is held out.
-_PARTS = 4
+_SETS = (UNCOVERED, COVERED, SYNTHETIC)
+# Each subsample leaves out one of this many parts of the units.
+PARTS = 5
+# For completeness U is held out in parts, by several splits.
+_HELD_OUT_PARTS = 4
+_SPLITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +48,7 @@ class GapClosed:
     numerator, denominator
         What S brings and what held-out real images bring, in the units of the metric.
     margin
-        Half-width, as a share, of the test of the share against ``bar``: a share above bar + margin is
-        found above it with probability one half or more.
+        A true share of bar + margin is found above the bar with probability about one half.
     """
 
     share: float
@@ -52,8 +59,8 @@ class GapClosed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Halves:
-    """Random halves of three sets, drawn by unit (group) and jointly where a unit has rows in several sets.
+class Subsamples:
+    """Random subsamples of three sets, drawn by unit, jointly where a unit has rows in several sets.
 
     Parameters
     ----------
@@ -62,29 +69,34 @@ class Halves:
     units
         ``(n,)`` int: rows of one unit are drawn together and never compared with each other.
     included
-        ``(n, repeats)`` bool: rows in each half; halves come in complementary pairs.
+        ``(n, 1 + repeats)`` bool: all rows, then the rows of each subsample.
     """
 
     sets: NDArray[np.intp]
     units: NDArray[np.intp]
     included: Mask
 
+    def rows(self, which: int) -> Indices:
+        """Return the row numbers of a set."""
+        return np.flatnonzero(self.sets == which)
+
     def count_units(self, which: int) -> int:
         """Return the number of units with rows in a set."""
         return len(np.unique(self.units[self.sets == which]))
 
 
-def draw_halves(
+def draw_subsamples(
     sets: Sequence[int] | NDArray[np.intp],
     units: Sequence[object] | NDArray[np.intp],
     *,
     repeats: int,
     seed: int,
-) -> Halves:
-    """Draw random halves.
+) -> Subsamples:
+    """Draw random subsamples that leave out a fifth of the units.
 
-    Units are drawn within strata of units that occur in the same sets, so that
-    every half holds half of each set's units (rounded at random).
+    Units are split at random into five parts, within strata of units that occur
+    in the same sets, and each part is left out once; again until there are
+    enough subsamples.
 
     Parameters
     ----------
@@ -93,52 +105,54 @@ def draw_halves(
     units
         Group of each row; a row that stands on its own has a unit of its own.
     repeats
-        Number of halves (rounded up to an even number).
+        Number of subsamples (rounded up to a multiple of five).
     seed
         Seed of the draws.
     """
     set_codes = np.asarray(sets, dtype=np.intp)
     _, unit_codes = np.unique(np.asarray(units), return_inverse=True)
     patterns = np.zeros(unit_codes.max() + 1, dtype=np.intp)
-    for which in (UNCOVERED, COVERED, SYNTHETIC):
+    for which in _SETS:
         patterns[np.unique(unit_codes[set_codes == which])] |= 1 << which
     generator = np.random.default_rng(seed)
-    pairs = (repeats + 1) // 2
-    chosen = np.zeros((len(patterns), 2 * pairs), dtype=bool)
-    for pattern in np.unique(patterns):
-        members = np.flatnonzero(patterns == pattern)
-        for pair in range(pairs):
-            order = generator.permutation(members)
-            size = (len(members) + int(generator.integers(2))) // 2
-            chosen[order[:size], 2 * pair] = True
-            chosen[order[size:], 2 * pair + 1] = True
-    return Halves(set_codes, unit_codes, chosen[unit_codes])
+    rounds = -(-repeats // PARTS)
+    included = np.ones((len(patterns), 1 + PARTS * rounds), dtype=bool)
+    for turn in range(rounds):
+        part = random_parts(patterns, PARTS, generator)
+        columns = slice(1 + PARTS * turn, 1 + PARTS * (turn + 1))
+        included[:, columns] = part[:, None] != np.arange(PARTS)[None, :]
+    return Subsamples(set_codes, unit_codes, included[unit_codes])
+
+
+def random_parts(strata: NDArray[np.intp], parts: int, generator: np.random.Generator) -> NDArray[np.intp]:
+    """Assign each unit to one of ``parts`` parts, evenly within every stratum."""
+    part = np.empty(len(strata), dtype=np.intp)
+    for stratum in np.unique(strata):
+        members = generator.permutation(np.flatnonzero(strata == stratum))
+        part[members] = (np.arange(len(members)) + generator.integers(parts)) % parts
+    return part
 
 
 def _ratio(
-    full: tuple[float, float],
-    numerators: Doubles,
-    denominators: Doubles,
-    *,
-    units: int,
-    bar: float,
-    confidence: float,
+    tops: Doubles, bottoms: Doubles, subsamples: Subsamples, *, bar: float, confidence: float
 ) -> GapClosed:
+    """Combine full estimates (first entries) and replicates."""
+    units = min(subsamples.count_units(which) for which in _SETS)
     critical = float(stats.t.isf((1 - confidence) / 2, max(units - 1, 1)))
-    top, bottom = full
-    usable = np.isfinite(numerators) & np.isfinite(denominators)
+    top, bottom = float(tops[0]), float(bottoms[0])
+    usable = np.isfinite(tops[1:]) & np.isfinite(bottoms[1:])
     if usable.sum() < 2 or not (math.isfinite(top) and math.isfinite(bottom)):
         return GapClosed(math.nan, (-math.inf, math.inf), top, bottom, math.inf)
-    tops, bottoms = numerators[usable], denominators[usable]
-    # Spread around the full-sample estimates' own half-sample mean.
-    interval = fieller(tops, bottoms, full, critical)
-    spread = float(np.std(tops - bar * bottoms, ddof=1))
-    share = top / bottom if bottom > 0 else math.nan
-    margin = critical * spread / bottom if bottom > 0 else math.inf
-    return GapClosed(share, interval, top, bottom, margin)
+    rescale = math.sqrt(PARTS - 1)
+    spread_top, spread_bottom = rescale * tops[1:][usable], rescale * bottoms[1:][usable]
+    interval = fieller(spread_top, spread_bottom, (top, bottom), critical)
+    if not bottom > 0:
+        return GapClosed(math.nan, interval, top, bottom, math.inf)
+    margin = critical * float(np.std(spread_top - bar * spread_bottom, ddof=1)) / bottom
+    return GapClosed(top / bottom, interval, top, bottom, margin)
 
 
-def drift_gap(kernel: Doubles, halves: Halves, *, bar: float, confidence: float = 0.95) -> GapClosed:
+def drift_gap(kernel: Doubles, subsamples: Subsamples, *, bar: float, confidence: float = 0.95) -> GapClosed:
     """Share of the drift gap closed: (D(U,C) - D(U,S)) / (D(U,C) - D(U,U')).
 
     D is the unbiased MMD² over pairs of different units. Averaged over all splits of U the unbiased D(U,U')
@@ -148,32 +162,28 @@ def drift_gap(kernel: Doubles, halves: Halves, *, bar: float, confidence: float 
     ----------
     kernel
         ``(n, n)`` kernel over all rows of the three sets.
-    halves
-        The halves behind the interval.
+    subsamples
+        The subsamples behind the interval.
     bar
         Share against which ``margin`` is computed.
     confidence
         Of the interval.
     """
-    columns = np.concatenate([np.ones((len(kernel), 1), dtype=bool), halves.included], axis=1)
-    weights = [columns[halves.sets == which].astype(np.float64) for which in range(3)]
-    rows = [np.flatnonzero(halves.sets == which) for which in range(3)]
+    rows = [subsamples.rows(which) for which in _SETS]
+    weights = [subsamples.included[members].astype(np.float64) for members in rows]
 
     def mean_kernel(first: int, second: int) -> Doubles:
         block = kernel[np.ix_(rows[first], rows[second])]
-        apart = halves.units[rows[first]][:, None] != halves.units[rows[second]][None, :]
+        apart = subsamples.units[rows[first]][:, None] != subsamples.units[rows[second]][None, :]
         total = np.einsum("ir,ir->r", weights[first], np.where(apart, block, 0.0) @ weights[second])
         pairs = np.einsum("ir,ir->r", weights[first], apart.astype(np.float64) @ weights[second])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mean: Doubles = np.where(pairs > 0, total / pairs, np.nan)
+        mean: Doubles = np.divide(total, pairs, out=np.full_like(total, np.nan), where=pairs > 0)
         return mean
 
     within_u = mean_kernel(UNCOVERED, UNCOVERED)
     to_covered = within_u + mean_kernel(COVERED, COVERED) - 2 * mean_kernel(UNCOVERED, COVERED)
     to_synthetic = within_u + mean_kernel(SYNTHETIC, SYNTHETIC) - 2 * mean_kernel(UNCOVERED, SYNTHETIC)
-    tops, bottoms = to_covered - to_synthetic, to_covered
-    units = min(halves.count_units(which) for which in range(3))
-    return _ratio((tops[0], bottoms[0]), tops[1:], bottoms[1:], units=units, bar=bar, confidence=confidence)
+    return _ratio(to_covered - to_synthetic, to_covered, subsamples, bar=bar, confidence=confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,20 +208,23 @@ class RadiusGap:
     among_synthetic: float
 
 
-def radius_gap(table: Doubles, halves: Halves, *, k: int, bar: float, confidence: float = 0.95) -> RadiusGap:
+def radius_gap(
+    table: Doubles, subsamples: Subsamples, *, k: int, bar: float, confidence: float = 0.95
+) -> RadiusGap:
     """Share of the radius gap closed: (r(U,C) - r(U,S)) / (r(U,C) - r(U,U')).
 
-    r(U, X) is the median over U of the expected distance to the k-th nearest of n images drawn at random
+    r(U, X) is the mean over U of the expected distance to the k-th nearest of n images drawn at random
     from X without the image's own unit; the expectation over the draw is exact (hypergeometric weights on
-    the sorted distances), so nothing depends on one split of U. n is the largest number that every half of
-    every set has.
+    the sorted distances), so nothing depends on one split of U. n is a third of U or what every subsample
+    of every set has. The mean, not the median, because each image of U is compared with itself: the spread
+    between images cancels and the intervals are half as wide.
 
     Parameters
     ----------
     table
         ``(n, n)`` distances over all rows of the three sets.
-    halves
-        The halves behind the interval.
+    subsamples
+        The subsamples behind the interval.
     k
         Which neighbour.
     bar, confidence
@@ -220,83 +233,97 @@ def radius_gap(table: Doubles, halves: Halves, *, k: int, bar: float, confidence
     Raises
     ------
     TooFewError
-        If the halves have fewer than 2k usable rows.
+        If n is below 2k.
     """
-    queries = np.flatnonzero(halves.sets == UNCOVERED)
-    columns = np.concatenate([np.ones((len(table), 1), dtype=bool), halves.included], axis=1)
-    rows = [np.flatnonzero(halves.sets == which) for which in range(3)]
-    apart = [halves.units[queries][:, None] != halves.units[members][None, :] for members in rows]
+    included = subsamples.included
+    queries = subsamples.rows(UNCOVERED)
+    members = [subsamples.rows(which) for which in _SETS]
+    apart = [subsamples.units[queries][:, None] != subsamples.units[rows][None, :] for rows in members]
     available = [
-        (allowed.astype(np.float64) @ columns[members].astype(np.float64)).astype(np.intp)
-        for allowed, members in zip(apart, rows, strict=True)
+        np.rint(allowed.astype(np.float64) @ included[rows].astype(np.float64)).astype(np.intp)
+        for allowed, rows in zip(apart, members, strict=True)
     ]
-    asked = columns[queries]
-    drawn = int(min(np.where(asked, count, np.iinfo(np.intp).max).min() for count in available))
+    asked = included[queries]
+    fewest = min(int(count[asked].min()) for count in available)
+    drawn = min(fewest, len(queries) // 3)
     if drawn < 2 * k:
         raise TooFewError(
-            f"half of the smallest set has {drawn} images apart from an image's own group, "
-            f"need at least {2 * k} to compare distances to the {k}-th neighbour"
+            f"{drawn} images (a third of the real uncovered ones, or a set without an image's own group) "
+            f"are too few to compare distances to the {k}-th neighbour: need {2 * k}"
         )
-    medians = np.stack(
-        [
-            _expected_medians(
-                table[np.ix_(queries, members)], allowed, count, columns[members], asked, k, drawn
-            )
-            for members, allowed, count in zip(rows, apart, available, strict=True)
-        ]
+    radii = [
+        _expected_radii(table[np.ix_(queries, rows)], allowed, count, included[rows], asked, k=k, drawn=drawn)
+        for rows, allowed, count in zip(members, apart, available, strict=True)
+    ]
+    means = [mean for mean, _ in radii]
+    closed = _ratio(
+        means[COVERED] - means[SYNTHETIC],
+        means[COVERED] - means[UNCOVERED],
+        subsamples,
+        bar=bar,
+        confidence=confidence,
     )
-    tops = medians[COVERED] - medians[SYNTHETIC]
-    bottoms = medians[COVERED] - medians[UNCOVERED]
-    units = min(halves.count_units(which) for which in range(3))
-    closed = _ratio((tops[0], bottoms[0]), tops[1:], bottoms[1:], units=units, bar=bar, confidence=confidence)
-    return RadiusGap(closed, drawn, *(float(medians[which, 0]) for which in range(3)))
+    return RadiusGap(closed, drawn, *(median for _, median in radii))
 
 
-def _expected_medians(
-    block: Doubles, allowed: Mask, available: NDArray[np.intp], columns: Mask, asked: Mask, k: int, drawn: int
-) -> Doubles:
-    """Median over the queries of the expected k-th neighbour distance, for the full sets and each half."""
+def _expected_radii(
+    block: Doubles,
+    allowed: Mask,
+    available: NDArray[np.intp],
+    included: Mask,
+    asked: Mask,
+    *,
+    k: int,
+    drawn: int,
+) -> tuple[Doubles, float]:
+    """Mean over the queries of the expected k-th neighbour distance, for all rows and each subsample.
+
+    Also the median, for all rows.
+    """
     barred = np.where(allowed, block, np.inf)
     # Neighbours beyond this rank are the k-th of a draw with negligible probability.
     reach = min(block.shape[1], math.ceil((k + 8 * math.sqrt(k)) * block.shape[1] / drawn) + k)
     order = np.argpartition(barred, reach - 1, axis=1)[:, :reach]
-    order = np.take_along_axis(order, np.argsort(np.take_along_axis(barred, order, axis=1), axis=1), axis=1)
+    order = np.take_along_axis(
+        order, np.argsort(np.take_along_axis(barred, order, axis=1), axis=1, kind="stable"), axis=1
+    )
     ordered = np.take_along_axis(barred, order, axis=1)
-    ordered_allowed = np.isfinite(ordered)
-    ordered[~ordered_allowed] = 0.0
-    tables = {int(total): _rank_weights(int(total), drawn, k, reach) for total in np.unique(available[asked])}
-    result = np.empty(columns.shape[1])
-    for column in range(columns.shape[1]):
-        present = columns[order, column] & ordered_allowed
-        rank = np.cumsum(present, axis=1) - 1
+    usable = np.isfinite(ordered)
+    ordered[~usable] = 0.0
+    sizes = np.unique(available[asked])
+    weights_of = np.stack([_rank_weights(int(size), drawn, k, reach) for size in sizes])
+    which_size = np.searchsorted(sizes, available)
+    means = np.empty(included.shape[1])
+    median = math.nan
+    for column in range(included.shape[1]):
         query = np.flatnonzero(asked[:, column])
-        weights = np.zeros((len(query), reach))
-        totals = available[query, column]
-        for total in np.unique(totals):
-            chosen = totals == total
-            weights[chosen] = tables[int(total)][rank[query[chosen]]]
-        weights *= present[query]
-        expected = (weights * ordered[query]).sum(axis=1) / weights.sum(axis=1)
-        result[column] = np.median(expected)
-    return result
+        present = included[order[query], column] & usable[query]
+        rank = np.cumsum(present, axis=1) - 1
+        weights = np.where(present, weights_of[which_size[query, column][:, None], rank], 0.0)
+        expected = np.einsum("qj,qj->q", weights, ordered[query]) / weights.sum(axis=1)
+        means[column] = expected.mean()
+        if column == 0:
+            median = float(np.median(expected))
+    return means, median
 
 
 def _rank_weights(total: int, drawn: int, k: int, reach: int) -> Doubles:
     """P(the k-th nearest of ``drawn`` out of ``total`` rows is the one of that rank), ``(reach,)``."""
     rank = np.arange(1, reach + 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weights = np.exp(
-            _log_choose(rank - 1, k - 1)
-            + _log_choose(total - rank, drawn - k)
-            - _log_choose(np.array(total), drawn)
-        )
-    weights[~np.isfinite(weights) | (rank > total)] = 0.0
+    weights = np.exp(
+        _log_choose(rank - 1, k - 1)
+        + _log_choose(total - rank, drawn - k)
+        - _log_choose(np.array([total]), drawn)
+    )
     return np.asarray(weights)
 
 
 def _log_choose(n: NDArray[np.intp], k: int) -> Doubles:
-    result = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
-    return np.asarray(np.where((n >= k) & (k >= 0), result, -np.inf))
+    possible = np.maximum(n, k)
+    logarithm = (
+        special.gammaln(possible + 1.0) - special.gammaln(k + 1.0) - special.gammaln(possible - k + 1.0)
+    )
+    return np.asarray(np.where(n >= k, logarithm, -np.inf))
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,58 +336,75 @@ class CompletenessGain:
         New cells by S over new cells by as many held-out real images.
     rows
         Number of images that come on top, of S and of held-out U.
-    occupied
-        Cells that U and C occupy.
+    cuts
+        The space is cut into 2^cuts cells (the most of any fit).
     by_synthetic, by_real
         Cells newly occupied by that many images (expected number).
     """
 
     gain: GapClosed
     rows: float
-    occupied: int
+    cuts: int
     by_synthetic: float
     by_real: float
 
 
 def completeness_gain(
-    cells: NDArray[np.int64], halves: Halves, *, bar: float, confidence: float = 0.95
+    squared: Doubles, subsamples: Subsamples, *, seed: int, bar: float, confidence: float = 0.95
 ) -> CompletenessGain:
     """Cells newly occupied by n images of S, over cells newly occupied by n held-out images of U.
 
-    Both come on top of C and the rest of U, from which as many images are held out: a quarter of U, or as
-    many as half of S has. The expectation over the random choice is exact: each unit is chosen with
-    probability n / |set|, and a cell counts if no unit of C and no remaining unit of U touches it and some
-    chosen one does.
+    U is split into four parts by unit. For each part, cells are fitted to C and the rest of U
+    (:func:`~pytest_semcov.metrics.completeness.semantic_cells`); then images of the part, or as many of S,
+    come on top. Both are new to the cells, so neither gains by having shaped them. The expectation over the
+    n images is exact: each unit takes part with probability n / |set|. The interval is for the cells and
+    images at hand: S and the held-out images vary, what was there before does not.
 
     Parameters
     ----------
-    cells
-        ``(n,)`` cell of every row of the three sets.
-    halves
-        The halves behind the interval; images already there are not varied.
+    squared
+        ``(n, n)`` squared distances over all rows of the three sets.
+    subsamples
+        The subsamples behind the interval.
+    seed
+        Seed of the splits of U.
     bar, confidence
         As for :func:`drift_gap`.
     """
-    columns = np.concatenate([np.ones((len(cells), 1), dtype=bool), halves.included], axis=1)
-    _, codes = np.unique(cells, return_inverse=True)
-    touched = []
-    for which in range(3):
-        mine = halves.sets == which
-        pairs, first = np.unique(np.stack([codes[mine], halves.units[mine]]), axis=1, return_index=True)
-        incidence = np.zeros((codes.max() + 1, columns.shape[1]))
-        np.add.at(incidence, pairs[0], columns[mine][first])
-        touched.append(incidence)
-    by_u, by_c, by_s = touched
-    sizes = np.stack([columns[halves.sets == which].sum(axis=0) for which in range(3)]).astype(np.float64)
-    drawn = float(min(sizes[UNCOVERED, 0] / _PARTS, sizes[SYNTHETIC].min()))
-    probability = np.minimum(drawn / np.maximum(sizes, 1.0), 1.0)
-    free = by_c[:, 0] == 0
-    some_s = 1 - (1 - probability[SYNTHETIC]) ** by_s
-    complete = by_u == by_u[:, :1]
-    held_out = np.where(complete, probability[UNCOVERED] ** by_u, 0.0)
-    tops = (held_out * some_s)[free].sum(axis=0)
-    bottoms = held_out[free & (by_u[:, 0] > 0)].sum(axis=0)
-    occupied = int(np.sum((by_u[:, 0] > 0) | (by_c[:, 0] > 0)))
-    units = min(halves.count_units(which) for which in (UNCOVERED, SYNTHETIC))
-    gain = _ratio((tops[0], bottoms[0]), tops[1:], bottoms[1:], units=units, bar=bar, confidence=confidence)
-    return CompletenessGain(gain, drawn, occupied, float(tops[0]), float(bottoms[0]))
+    generator = np.random.default_rng(seed)
+    u, c, s = (subsamples.rows(which) for which in _SETS)
+    drawn = min(
+        len(u) / _HELD_OUT_PARTS * (PARTS - 1) / PARTS, float(subsamples.included[s].sum(axis=0).min())
+    )
+    names, unit_of_row = np.unique(subsamples.units[u], return_inverse=True)
+    tops, bottoms = np.zeros(subsamples.included.shape[1]), np.zeros(subsamples.included.shape[1])
+    most_cuts = 0
+    for _ in range(_SPLITS):
+        part = random_parts(np.zeros(len(names), dtype=np.intp), _HELD_OUT_PARTS, generator)[unit_of_row]
+        for left_out in range(_HELD_OUT_PARTS):
+            kept, held_out = u[part != left_out], u[part == left_out]
+            cells, cuts = semantic_cells(squared, kept, c)
+            free = ~np.isin(cells, cells[np.concatenate([kept, c])])
+            tops += _expected_cells(cells, s, free, subsamples, drawn)
+            bottoms += _expected_cells(cells, held_out, free, subsamples, drawn)
+            most_cuts = max(most_cuts, cuts)
+    tops /= _SPLITS * _HELD_OUT_PARTS
+    bottoms /= _SPLITS * _HELD_OUT_PARTS
+    gain = _ratio(tops, bottoms, subsamples, bar=bar, confidence=confidence)
+    return CompletenessGain(gain, drawn, most_cuts, float(tops[0]), float(bottoms[0]))
+
+
+def _expected_cells(
+    cells: NDArray[np.int64], rows: Indices, free: Mask, subsamples: Subsamples, drawn: float
+) -> Doubles:
+    """Return how many free cells ``drawn`` random rows are expected to occupy, per column of ``included``."""
+    included = subsamples.included
+    counted = rows[free[rows]]
+    if not len(counted):
+        return np.zeros(included.shape[1])
+    pairs, first = np.unique(np.stack([cells[counted], subsamples.units[counted]]), axis=1, return_index=True)
+    _, cell = np.unique(pairs[0], return_inverse=True)
+    units = np.zeros((cell.max() + 1, included.shape[1]))
+    np.add.at(units, cell, included[counted[first]])
+    probability = np.minimum(drawn / np.maximum(included[rows].sum(axis=0), 1), 1.0)
+    return np.asarray((1 - (1 - probability) ** units).sum(axis=0))

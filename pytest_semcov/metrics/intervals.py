@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy import special, stats
 
-from pytest_semcov.errors import ArgumentError, TooFewError
+from pytest_semcov.errors import ArgumentError, NonFiniteError, TooFewError
 from pytest_semcov.metrics.arrays import Doubles, Indices, group_codes
 
 Interval = tuple[float, float]
@@ -19,6 +19,10 @@ def _check(successes: int, trials: int, confidence: float) -> None:
         raise TooFewError(f"an interval of a share needs at least 1 trial, have {trials}")
     if not 0 <= successes <= trials:
         raise ArgumentError(f"{successes} successes of {trials} trials: need 0 to {trials}")
+    _check_confidence(confidence)
+
+
+def _check_confidence(confidence: float) -> None:
     if not 0 < confidence < 1:
         raise ArgumentError(f"confidence is {confidence}: need a number between 0 and 1")
 
@@ -111,9 +115,17 @@ def bootstrap(
         Number of bootstrap samples.
     seed
         Seed of the draws.
+
+    Raises
+    ------
+    NonFiniteError
+        If the statistic of a sample is NaN or infinite.
     """
+    _check_confidence(confidence)
     if rows < 1:
         raise TooFewError(f"a bootstrap needs at least 1 row, have {rows}")
+    if repeats < 1:
+        raise ArgumentError(f"repeats is {repeats}: need at least 1")
     names = group_codes(groups, rows, name="bootstrap")
     _, codes = np.unique(names if names is not None else np.arange(rows), return_inverse=True)
     members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
@@ -122,6 +134,9 @@ def bootstrap(
     for repeat in range(repeats):
         drawn = generator.integers(len(members), size=len(members))
         values[repeat] = statistic(np.concatenate([members[index] for index in drawn]))
+    wrong = int(np.sum(~np.isfinite(values)))
+    if wrong:
+        raise NonFiniteError(f"the statistic is NaN or infinite on {wrong} of {repeats} bootstrap samples")
     tail = (1 - confidence) / 2
     low, high = np.quantile(values, [tail, 1 - tail])
     return float(low), float(high)

@@ -7,7 +7,18 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_semcov.metrics.arrays import Doubles, as_embeddings, distances, require_rows, require_same_width
+from pytest_semcov.errors import ArgumentError
+from pytest_semcov.metrics.arrays import (
+    Doubles,
+    Mask,
+    as_embeddings,
+    distances,
+    require_rows,
+    require_same_width,
+)
+
+# Two distances closer than this share of them are equal: the same distance computed twice differs in its last digits.
+_ROUNDING = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +54,26 @@ def prdc(real: ArrayLike, synthetic: ArrayLike, *, k: int = 5) -> Prdc:
     """Compute precision, recall, density and coverage.
 
     After M. Naeem et al., "Reliable Fidelity and Diversity Metrics for
-    Generative Models", ICML 2020. A distance equal to a ball's radius counts
-    as inside, so that two equal constant sets are not called disjoint.
+    Generative Models", ICML 2020. Balls are open as published: a distance equal to the radius (up to
+    rounding) counts as outside. A ball's own centre always counts as inside, so that two equal constant
+    sets are not called disjoint.
 
     Parameters
     ----------
     real, synthetic
         ``(n, d)`` and ``(m, d)``, each with more than k rows.
     k
-        Neighbour that gives a ball its radius.
+        Neighbour that gives a ball its radius, at least 1.
 
     Raises
     ------
+    ArgumentError
+        If k is below 1.
     TooFewError
         If a set has k rows or fewer.
     """
+    if k < 1:
+        raise ArgumentError(f"k is {k}: need at least 1")
     x = as_embeddings(real, name="real")
     y = as_embeddings(synthetic, name="synthetic")
     require_same_width(("real", x), ("synthetic", y))
@@ -70,14 +86,19 @@ def prdc_from_distances(within_real: Doubles, within_synthetic: Doubles, across:
     """Compute the four numbers from distances: ``(n, n)``, ``(m, m)`` and ``(n, m)``."""
     real_radius = ball_radii(within_real, k)
     synthetic_radius = ball_radii(within_synthetic, k)
-    inside_real = across <= real_radius[:, None]
-    inside_synthetic = across <= synthetic_radius[None, :]
+    inside_real = _inside(across, real_radius[:, None])
+    inside_synthetic = _inside(across, synthetic_radius[None, :])
     return Prdc(
         precision=float(inside_real.any(axis=0).mean()),
         recall=float(inside_synthetic.any(axis=1).mean()),
         density=float(inside_real.sum(axis=0).mean() / k),
         coverage=float(inside_real.any(axis=1).mean()),
     )
+
+
+def _inside(distance: Doubles, radius: Doubles) -> Mask:
+    inside: Mask = (distance < radius * (1 - _ROUNDING)) | (distance == 0)
+    return inside
 
 
 def ball_radii(within: Doubles, k: int) -> Doubles:

@@ -52,8 +52,8 @@ class PublishedFigures:
     divergence
         Keys ``U-C``, ``U-S``, ``C-S``: nearest-neighbour divergence.
     radius
-        Keys ``U``, ``U+U``, ``U+C``, ``U+S``, ``U+C+S``: median over the rows of U of the distance to the k-th
-        other row of the stack.
+        Keys ``U``, ``U+U``, ``U+C``, ``U+S``, ``U+C+S``: median over the rows of U of the distance to the
+        k-th other row of the stack.
     completeness
         Same keys: ``dataeval.core.completeness`` of the stack. On tied values it depends on how the
         processor's sort happens to order ties.
@@ -102,7 +102,7 @@ def published_figures(
         raise TooFewError(f"uncovered: have {len(raw['U'])} rows, need more than k = {k}")
     sets = {name: scale_by_own_range(values) for name, values in raw.items()}
     with warnings.catch_warnings():
-        # dataeval compiles a helper with torch.jit.script when it is first imported, which newer torch deprecates.
+        # On first import dataeval compiles a helper with torch.jit.script, which newer torch deprecates.
         warnings.filterwarnings("ignore", message=".*torch.jit.script.*")
         from dataeval.core import completeness, coverage_adaptive, divergence_fnn
         from dataeval.shift import DriftMMD, DriftUnivariate
