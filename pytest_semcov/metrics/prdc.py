@@ -17,7 +17,7 @@ from pytest_semcov.metrics.arrays import (
     require_same_width,
 )
 
-# Two distances closer than this share of them are equal: the same distance computed twice differs in its last digits.
+# Distances that differ by less than this share are equal: one computed twice differs in its last digits.
 _ROUNDING = 1e-8
 
 
