@@ -7,6 +7,9 @@ from numpy.typing import ArrayLike
 
 from pytest_semcov.metrics.arrays import as_embeddings, require_same_width, squared_distances
 
+# Squared distances that differ by less than this share are equal.
+_ROUNDING = 1e-8
+
 
 def divergence_fnn(a: ArrayLike, b: ArrayLike) -> float:
     """Estimate the Henze-Penrose divergence from first nearest neighbours.
@@ -25,7 +28,7 @@ def divergence_fnn(a: ArrayLike, b: ArrayLike) -> float:
     squared = squared_distances(np.concatenate([x, y]))
     np.fill_diagonal(squared, np.inf)
     second = np.arange(len(squared)) >= len(x)
-    nearest = squared == squared.min(axis=1, keepdims=True)
+    nearest = squared <= squared.min(axis=1, keepdims=True) * (1 + _ROUNDING)
     other = second[:, None] != second
     errors = float(np.sum((nearest & other).sum(axis=1) / nearest.sum(axis=1)))
     return max(0.0, 1 - (len(x) + len(y)) / (2 * len(x) * len(y)) * errors)
