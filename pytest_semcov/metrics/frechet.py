@@ -50,7 +50,7 @@ def _trace_root_of_product(x: np.ndarray, y: np.ndarray) -> float:
     if min(len(x), len(y)) <= width:
         # The non-zero eigenvalues of xᵀx yᵀy are the squared singular values of x yᵀ: exact where a
         # covariance is singular. A set of more rows than features is first reduced to as many as features.
-        x, y = (np.linalg.qr(part, mode="r") if len(part) > width else part for part in (x, y))
+        x, y = (np.asarray(np.linalg.qr(part, mode="r")) if len(part) > width else part for part in (x, y))
         return float(np.linalg.svd(x @ y.T, compute_uv=False).sum())
     values, vectors = np.linalg.eigh(x.T @ x)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
