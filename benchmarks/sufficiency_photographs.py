@@ -96,9 +96,7 @@ def main() -> None:
                 ]
             )
     print(f"U = {options.uncovered} night, C = {len(day)} day, {options.seeds} random halves")
-    print(
-        f"{'candidate':24} {'pass':>4} {'fail':>4} {'incl':>4}  {'drift':>6} {'radius':>6} {'gain':>6}  failed"
-    )
+    print(f"{'candidate':24} pass fail incl   drift radius   gain  failed")
     for name, count in outcomes.items():
         with np.errstate(all="ignore"):
             values = np.array(shares[name])

@@ -7,6 +7,7 @@ images, models or data sets.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -14,9 +15,12 @@ from numpy.typing import ArrayLike
 
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.gates.sufficiency_deduce import deduce_verdict
-from pytest_semcov.gates.sufficiency_matched import MatchedInput, MatchedSettings, matched_verdict
+from pytest_semcov.gates.sufficiency_matched import matched_verdict
+from pytest_semcov.gates.sufficiency_sets import MatchedInput, MatchedSettings
 from pytest_semcov.gates.verdict import Verdict
 from pytest_semcov.metrics.arrays import as_embeddings, group_codes, require_same_width
+
+_FEWEST_REPEATS = 20
 
 ShareCounts = tuple[tuple[int, int], tuple[int, int]]
 
@@ -111,8 +115,14 @@ def sufficiency_verdict(
         raise ArgumentError(
             f"{len(synthetic_ids)} synthetic_ids for {len(s)} synthetic rows: need one per row"
         )
-    if failed < 0:
-        raise ArgumentError(f"failed is {failed}: need 0 or more")
+    _check_settings(
+        failed=failed,
+        k=k,
+        repeats=repeats,
+        confidence=confidence,
+        min_gap_closed=min_gap_closed,
+        min_completeness_gain=min_completeness_gain,
+    )
     data = MatchedInput(
         synthetic=s,
         uncovered=u,
@@ -142,3 +152,25 @@ def sufficiency_verdict(
     if protocol == "deduce":
         return deduce_verdict(s, u, c, subject=subject, k=20 if k is None else k)
     raise ArgumentError(f"protocol is {protocol!r}: use 'matched' or 'deduce'")
+
+
+def _check_settings(
+    *,
+    failed: int,
+    k: int | None,
+    repeats: int,
+    confidence: float,
+    min_gap_closed: float,
+    min_completeness_gain: float,
+) -> None:
+    if failed < 0:
+        raise ArgumentError(f"failed is {failed}: need 0 or more")
+    if k is not None and k < 1:
+        raise ArgumentError(f"k is {k}: need at least 1")
+    if repeats < _FEWEST_REPEATS:
+        raise ArgumentError(f"repeats is {repeats}: need at least {_FEWEST_REPEATS} for an interval")
+    if not 0 < confidence < 1:
+        raise ArgumentError(f"confidence is {confidence}: need a number between 0 and 1")
+    for name, bar in (("min_gap_closed", min_gap_closed), ("min_completeness_gain", min_completeness_gain)):
+        if not math.isfinite(bar):
+            raise ArgumentError(f"{name} is {bar}: need a finite number")

@@ -27,6 +27,7 @@ def deduce_verdict(synthetic: Floats, uncovered: Floats, covered: Floats, *, sub
         Neighbour that defines the radius.
     """
     sizes = {"synthetic": len(synthetic), "real uncovered": len(uncovered), "real covered": len(covered)}
+    provenance: dict[str, object] = {"protocol": "deduce", "k": k, "engine": _engine()}
     try:
         figures = published_figures(uncovered, covered, synthetic, k=k)
     except TooFewError as error:
@@ -36,6 +37,7 @@ def deduce_verdict(synthetic: Floats, uncovered: Floats, covered: Floats, *, sub
         )
     else:
         criteria = published_criteria(figures) + published_information(figures)
+        provenance["figures"] = figures.to_dict()
     outcome = combine(criteria)
     failing = [criterion for criterion in criteria if criterion.outcome is Outcome.FAIL]
     said = {
@@ -50,7 +52,7 @@ def deduce_verdict(synthetic: Floats, uncovered: Floats, covered: Floats, *, sub
         outcome=outcome,
         criteria=criteria,
         counts=sizes,
-        provenance={"protocol": "deduce", "k": k, "engine": _engine()},
+        provenance=provenance,
         summary=f"{subject}: {outcome.value}, {said} ({listed} images)",
     )
 

@@ -173,11 +173,7 @@ def squared_distances(a: Floats, b: Floats | None = None) -> Doubles:
 def _distinct(array: Doubles) -> tuple[Doubles, Indices]:
     """Return the distinct rows, in order of first appearance, and each row's place among them."""
     places: dict[bytes, int] = {}
-    rows = np.fromiter(
-        (places.setdefault(row.tobytes(), len(places)) for row in array + 0.0),
-        dtype=np.intp,
-        count=len(array),
-    )
+    rows = np.asarray([places.setdefault(key, len(places)) for key in row_keys(array)], dtype=np.intp)
     if len(places) == len(array):
         return array, rows
     _, first = np.unique(rows, return_index=True)
@@ -190,18 +186,41 @@ def distances(a: Floats, b: Floats | None = None) -> Doubles:
     return np.sqrt(squared, out=squared)
 
 
+def nearest_distances(queries: Floats, reference: Floats) -> Doubles:
+    """Euclidean distance from each query to the nearest reference row, in blocks of the reference.
+
+    Parameters
+    ----------
+    queries, reference
+        ``(m, d)`` and ``(n, d)``.
+
+    Returns
+    -------
+    distance
+        ``(m,)`` float64.
+    """
+    nearest = np.full(len(queries), np.inf)
+    step = max(1, _BLOCK_VALUES // len(queries))
+    for start in range(0, len(reference), step):
+        block = squared_distances(queries, reference[start : start + step])
+        np.minimum(nearest, block.min(axis=1), out=nearest)
+    return np.asarray(np.sqrt(nearest))
+
+
+def row_keys(array: Floats) -> list[bytes]:
+    """Return one key per row: equal values, equal key (in float64, both zeros alike)."""
+    doubles = np.ascontiguousarray(array, dtype=np.float64) + 0.0
+    return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in doubles]
+
+
 def canonical_order(array: Floats, groups: Sequence[object] | None = None) -> Indices:
     """Return an order of the rows that depends on their content (and group) only.
 
     Random draws made after sorting by it do not depend on the order in which
     the rows came.
     """
-    doubles = np.ascontiguousarray(array, dtype=np.float64) + 0.0  # one sign of zero
-    names = [""] * len(doubles) if groups is None else [str(group) for group in groups]
-    keys = [
-        hashlib.blake2b(row.tobytes() + name.encode(), digest_size=16).digest()
-        for row, name in zip(doubles, names, strict=True)
-    ]
+    names = [""] * len(array) if groups is None else [str(group) for group in groups]
+    keys = list(zip(row_keys(array), names, strict=True))
     return np.asarray(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
 
 

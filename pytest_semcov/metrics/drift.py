@@ -256,15 +256,14 @@ def _relabel(first: Any, groups: Any, generator: np.random.Generator) -> Any:
         return generator.permutation(first)
     names, codes = np.unique(groups, return_inverse=True)
     share = np.bincount(codes, weights=first) / np.bincount(codes)
-    relabelled = np.asarray(first, dtype=np.float64).copy()
     pure = np.flatnonzero((share == 0) | (share == 1))
     side = np.zeros(len(names))
     side[pure] = generator.permutation(share[pure])
     whole = np.isin(codes, pure)
+    # Rows shuffled within their groups: changes nothing in groups that lie on one side.
+    relabelled = np.empty(len(codes))
+    relabelled[np.argsort(codes, kind="stable")] = first[np.lexsort((generator.random(len(codes)), codes))]
     relabelled[whole] = side[codes[whole]]
-    for mixed in np.setdiff1d(np.arange(len(names)), pure):
-        rows = np.flatnonzero(codes == mixed)
-        relabelled[rows] = generator.permutation(relabelled[rows])
     return relabelled
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_semcov.errors import TooFewError
 from pytest_semcov.metrics.arrays import Doubles, Indices, Mask
+from pytest_semcov.metrics.prdc import ball_radii
 
 
 def near_repetitions(within: Doubles, tolerance: float) -> Mask:
@@ -105,28 +105,6 @@ def _relative(distance: Doubles, scale: Doubles) -> Doubles:
     return np.asarray(result)
 
 
-def relative_distances(
-    to_targets: Doubles, within_targets: Doubles, targets: NDArray[np.intp] | None = None
-) -> Doubles:
-    """Distance of each row to its target, relative to the target's own nearest neighbour.
-
-    Parameters
-    ----------
-    to_targets
-        ``(m, n)`` distances.
-    within_targets
-        ``(n, n)`` distances among the targets; equal targets are one target.
-    targets
-        ``(m,)`` each row's target; ``None`` = the nearest.
-    """
-    others = np.where(within_targets > 0, within_targets, np.inf)
-    isolation = others.min(axis=1)
-    # A single distinct target has no neighbour: then only distance 0 is near.
-    isolation[~np.isfinite(isolation)] = np.finfo(np.float64).tiny
-    chosen = to_targets.argmin(axis=1) if targets is None else targets
-    return np.asarray(to_targets[np.arange(len(to_targets)), chosen] / isolation[chosen])
-
-
 def effective_number(within: Doubles, radius: float) -> float:
     """Return the number of distinct rows: the sum of 1 / (rows within ``radius``, itself included).
 
@@ -137,17 +115,26 @@ def effective_number(within: Doubles, radius: float) -> float:
 
 
 def relative_diversity(
-    within_synthetic: Doubles, within_real: Doubles, *, k: int, draws: int, seed: int
-) -> tuple[float, float, float]:
-    """Effective number of distinct rows of S and of U at equal n.
+    within_synthetic: Doubles,
+    within_uncovered: Doubles,
+    within_covered: Doubles,
+    *,
+    k: int,
+    draws: int,
+    seed: int,
+) -> tuple[float, float, int]:
+    """Effective number of distinct rows of S and of real images at equal n.
+
+    The real images are U or C, whichever has fewer distinct ones: a translator cannot bring more variety
+    than its sources have.
 
     Two rows are alike if they are no further apart than a real image is from its k-th nearest (median
     over U).
 
     Parameters
     ----------
-    within_synthetic, within_real
-        Distances within S and within U; U has more than k rows.
+    within_synthetic, within_uncovered, within_covered
+        Distances within S, U and C; U has more than k rows.
     k
         Neighbour that gives the radius.
     draws
@@ -160,18 +147,18 @@ def relative_diversity(
     of_synthetic, of_real, rows
         Mean effective numbers, and the size of the subsets.
     """
-    if len(within_real) <= k:
+    if len(within_uncovered) <= k:
         raise TooFewError(
-            f"uncovered: have {len(within_real)} rows, need more than k = {k} to measure diversity"
+            f"uncovered: have {len(within_uncovered)} rows, need more than k = {k} to measure diversity"
         )
-    table = within_real.copy()
-    np.fill_diagonal(table, np.inf)
-    radius = float(np.median(np.partition(table, k - 1, axis=1)[:, k - 1]))
-    rows = min(len(within_real), len(within_synthetic))
+    radius = float(np.median(ball_radii(within_uncovered, k)))
+    tables = (within_synthetic, within_uncovered, within_covered)
+    rows = min(len(within) for within in tables)
     generator = np.random.default_rng(seed)
-    totals = np.zeros(2)
+    totals = np.zeros(3)
     for _ in range(draws):
-        for place, within in enumerate((within_synthetic, within_real)):
+        for place, within in enumerate(tables):
             chosen = generator.choice(len(within), size=rows, replace=False)
             totals[place] += effective_number(within[np.ix_(chosen, chosen)], radius)
-    return float(totals[0] / draws), float(totals[1] / draws), float(rows)
+    of_synthetic, *of_real = totals / draws
+    return float(of_synthetic), float(min(of_real)), rows
