@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +30,23 @@ class FeatureDrift:
     ----------
     statistic
         ``(d,)`` float64.
-    p_value
-        ``(d,)`` float64, asymptotic, not corrected for the number of features.
+    first_rows, second_rows
+        Sizes of the two sets.
+    tail
+        Probability of at least these values for sets of these sizes.
     """
 
     statistic: Doubles
-    p_value: Doubles
+    first_rows: int
+    second_rows: int
+    tail: Callable[[Doubles, int, int], Doubles]
+
+    @property
+    def p_value(self) -> Doubles:
+        """Asymptotic p-values, ``(d,)``, not corrected for the number of features."""
+        # The statistics take few values and their tails are slow to compute: once per value.
+        values, place = np.unique(self.statistic, return_inverse=True)
+        return np.asarray(np.clip(self.tail(values, self.first_rows, self.second_rows), 0.0, 1.0)[place])
 
     @property
     def mean(self) -> float:
@@ -54,12 +66,12 @@ def kolmogorov_smirnov(a: ArrayLike, b: ArrayLike) -> FeatureDrift:
         ``(n, d)`` and ``(m, d)``.
     """
     x, y = _pair(a, b)
-    n, m = len(x), len(y)
     statistic = np.concatenate([np.abs(gap).max(axis=0) for gap, _ in _distribution_gaps(x, y)])
-    # The statistic takes few values and its tail is slow to compute: once per value.
-    values, place = np.unique(statistic, return_inverse=True)
-    tail = stats.kstwo.sf(values, np.round(n * m / (n + m)))
-    return FeatureDrift(statistic, np.clip(tail, 0.0, 1.0)[place])
+    return FeatureDrift(statistic, len(x), len(y), _kolmogorov_smirnov_tail)
+
+
+def _kolmogorov_smirnov_tail(statistic: Doubles, n: int, m: int) -> Doubles:
+    return np.asarray(stats.kstwo.sf(statistic, np.round(n * m / (n + m))))
 
 
 def cramer_von_mises(a: ArrayLike, b: ArrayLike) -> FeatureDrift:
@@ -82,13 +94,7 @@ def cramer_von_mises(a: ArrayLike, b: ArrayLike) -> FeatureDrift:
         [np.einsum("ij,ij,ij->j", gap, gap, weight) for gap, weight in _distribution_gaps(x, y)]
     )
     statistic *= n * m / (n + m) ** 2
-    # The limit law after matching mean and variance at these n and m.
-    total = n + m
-    expected = (1 + 1 / total) / 6
-    spread = (total + 1) * (4 * m * n * total - 3 * (m * m + n * n) - 2 * m * n)
-    variance = spread / (45 * total * total * 4 * m * n)
-    standardised = 1 / 6 + (statistic - expected) / np.sqrt(45 * variance)
-    return FeatureDrift(statistic, _cramer_von_mises_tail(standardised))
+    return FeatureDrift(statistic, n, m, _cramer_von_mises_tail)
 
 
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Doubles, Doubles]:
@@ -122,12 +128,17 @@ def _distribution_gaps(x: Doubles, y: Doubles) -> Any:
         yield gap, np.where(last, position - previous, 0).astype(np.float64)
 
 
-def _cramer_von_mises_tail(x: Doubles) -> Doubles:
-    """Upper tail of the limit law of the Cramér-von Mises statistic.
+def _cramer_von_mises_tail(statistic: Doubles, n: int, m: int) -> Doubles:
+    """Upper tail of the limit law, after matching mean and variance at these n and m.
 
     Series (1.2) of S. Csörgő and J. Faraway, JRSS B 58, 1996.
     """
-    tail = np.ones_like(x)
+    total = n + m
+    expected = (1 + 1 / total) / 6
+    spread = (total + 1) * (4 * m * n * total - 3 * (m * m + n * n) - 2 * m * n)
+    variance = spread / (45 * total * total * 4 * m * n)
+    x = 1 / 6 + (statistic - expected) / np.sqrt(45 * variance)
+    tail: Doubles = np.ones_like(x)
     # Below .003 the distribution function is under 1e-26.
     usable = x > 0.003
     value = x[usable]
