@@ -232,7 +232,7 @@ def test_median_bandwidth_with_copies() -> None:
     assert median_bandwidth(zero, zero, zero) == 1
     # The median is 0: the smallest positive distance takes its place.
     apart = zero.copy()
-    apart[0, 1:] = apart[1:, 0] = 8.0
+    apart[0, 1:] = apart[1:, 0] = [8.0, 50.0, 50.0]
     assert median_bandwidth(zero, zero, apart) == pytest.approx(2.0)
 
 
