@@ -103,6 +103,16 @@ def test_other_real_night_is_never_refused(day_night_folder: Path) -> None:
     check_real(day_night_folder, range(SEEDS))
 
 
+def test_a_small_good_set_is_never_refused(day_night_folder: Path) -> None:
+    """40 of the other night photographs: too few to be sure, perhaps, but not insufficient."""
+    sets = photographs(day_night_folder)
+    for seed in range(SEEDS):
+        order = np.random.default_rng(seed).permutation(len(sets["night"]))
+        uncovered, other = sets["night"][order[:60]], sets["night"][order[60:100]]
+        verdict = sufficiency_verdict(other, uncovered, sets["day"], subject="40 night", seed=seed)
+        assert verdict.outcome is not Outcome.FAIL, (seed, str(verdict))
+
+
 @pytest.mark.parametrize("fake", list(FAKES))
 def test_fake_fails_by_the_name_of_what_is_wrong(day_night_folder: Path, fake: str) -> None:
     check_fake(day_night_folder, fake, range(SEEDS))
