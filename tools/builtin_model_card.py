@@ -120,7 +120,7 @@ def write_card(folder: Path, training: dict[str, object], *, held_out: int, phot
     folder
         Where configuration and weights lie.
     training
-        What the card says of the training: data, command, seed, date.
+        What the card says of the training: data and commands, one per stage, and the date.
     held_out
         Number of scenes to measure on, per size.
     photographs
@@ -206,9 +206,11 @@ def describe(card: dict) -> str:
         "",
         "## Training",
         "",
-        f"{card['training']['data']}. On {card['training']['date']}, seed {card['training']['seed']}:",
+        f"On {card['training']['date']}, on scenes alone (no photographs), from random weights:",
         "",
-        f"    {card['training']['command']}",
+        *(f"- {data}" for data in card["training"]["data"]),
+        "",
+        *(f"    {command}" for command in card["training"]["commands"]),
         "",
         "## What it knows",
         "",

@@ -29,7 +29,7 @@ from builtin_model_words import FACTORS, phrases_of
 from numpy.typing import NDArray
 from open_clip.model import CLIP
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -253,6 +253,7 @@ def losses(
     words: Words,
     random: np.random.Generator,
     *,
+    weights: Sequence[float],
     half: bool,
 ) -> tuple[Tensor, Tensor]:
     """Return the loss of a batch, and the share of right labels per factor.
@@ -274,8 +275,7 @@ def losses(
     for factor, part in enumerate(parts):
         wanted = codes[:, factor].long()
         shown = functional.cross_entropy(logits[:, part], wanted, label_smoothing=0.02)
-        weight = 2.0 if part.stop - part.start > 2 else 1.0  # objects and places are learnt last
-        per_factor.append(weight * (shown + functional.cross_entropy(read[:, part], wanted)))
+        per_factor.append(weights[factor] * (shown + functional.cross_entropy(read[:, part], wanted)))
         right.append((logits[:, part].argmax(dim=1) == wanted).float().mean())
     holds = torch.stack(
         [(codes[:, named] == codes[2 * row, named]).all(dim=1) for row, (_, named) in enumerate(captions)],
@@ -300,6 +300,9 @@ def train(options: argparse.Namespace) -> CLIP:
     average = CLIP(
         embed_dim=CONFIG["embed_dim"], vision_cfg=CONFIG["vision_cfg"], text_cfg=CONFIG["text_cfg"]
     )
+    if options.start:
+        stored = load_file(options.start / builtin.weights_path().name)
+        model.load_state_dict({name: value.float() for name, value in stored.items()})
     average.load_state_dict(model.state_dict())
     head = nn.Linear(CONFIG["embed_dim"], sum(map(len, FACTORS.values())) + figures.shape[1])
     decayed = [item for name, item in model.named_parameters() if item.ndim > 1 and "embedding" not in name]
@@ -310,6 +313,7 @@ def train(options: argparse.Namespace) -> CLIP:
     ]
     optimiser = torch.optim.AdamW(groups, lr=options.rate, betas=(0.9, 0.98))
     words = Words()
+    weights = [dict(options.weight).get(name, 2.0 if len(FACTORS[name]) > 2 else 1.0) for name in FACTORS]
     model.train().to(memory_format=torch.channels_last)
     order = torch.empty(0, dtype=torch.long)
     smooth = torch.full((len(FACTORS),), 0.5)
@@ -327,7 +331,9 @@ def train(options: argparse.Namespace) -> CLIP:
         images, flipped = augment(pixels[chosen], 1.0 if 0.3 < progress < 0.85 else 0.5, generator)
         wanted = figures[chosen].clone()
         wanted[flipped, :3] = 1 - wanted[flipped, :3]
-        loss, right = losses(model, head, images, codes[chosen], wanted, words, random, half=options.half)
+        loss, right = losses(
+            model, head, images, codes[chosen], wanted, words, random, weights=weights, half=options.half
+        )
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -371,6 +377,14 @@ def save(model: CLIP, folder: Path) -> None:
     unfinished.replace(folder / builtin.weights_path().name)
 
 
+def weight_of(text: str) -> tuple[str, float]:
+    """Return factor and weight of an option's text."""
+    factor, _, number = text.partition("=")
+    if factor not in FACTORS:
+        raise argparse.ArgumentTypeError(f"no factor {factor!r}; there are {', '.join(FACTORS)}")
+    return factor, float(number)
+
+
 def main() -> None:
     """Train, save and describe the model."""
     parser = argparse.ArgumentParser(
@@ -382,6 +396,15 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--start", type=Path, help="folder of a trained model to go on from")
+    parser.add_argument(
+        "--weight",
+        type=weight_of,
+        action="append",
+        default=[],
+        metavar="FACTOR=NUMBER",
+        help="weight of a factor's labels in the loss (default 1; 2 for object and layout)",
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes that render")
     parser.add_argument("--threads", type=int, default=1, help="threads that train")
     parser.add_argument("--cache", type=Path, default=Path("build/builtin_model_scenes.npz"))
@@ -396,13 +419,23 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     model = train(options)
     save(model, options.output)
-    training = {
-        "data": f"{options.scenes} rendered scenes, renderer version {RENDERER_VERSION}; no photographs",
-        "command": f"python tools/train_builtin_model.py --steps {options.steps} --scenes {options.scenes}"
-        f" --batch {options.batch} --rate {options.rate} --seed {options.seed}{' --half' * options.half}",
-        "seed": options.seed,
-        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-    }
+    scenes = f"{options.scenes} rendered scenes (seed {options.seed}), renderer version {RENDERER_VERSION}"
+    weights = "".join(f" --weight {factor}={weight:g}" for factor, weight in options.weight)
+    command = (
+        f"python tools/train_builtin_model.py --steps {options.steps} --scenes {options.scenes}"
+        f" --batch {options.batch} --rate {options.rate:g} --seed {options.seed}{weights}"
+        f"{' --half' * options.half}"
+    )
+    training = {"data": [scenes], "commands": [command]}
+    if options.start:
+        before = json.loads((options.start / builtin.card_path().name).read_text(encoding="utf-8"))[
+            "training"
+        ]
+        training = {
+            "data": [*before["data"], scenes],
+            "commands": [*before["commands"], f"{command} --start FOLDER_OF_THE_FORMER"],
+        }
+    training["date"] = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     write_card(options.output, training, held_out=options.held_out, photographs=options.photographs)
 
 
