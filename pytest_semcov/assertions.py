@@ -8,11 +8,12 @@ settings).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pytest_semcov.active import ACTIVE
-from pytest_semcov.errors import VerdictFailed, VerdictInconclusive
+from pytest_semcov.errors import SemcovError, VerdictFailed, VerdictInconclusive
 from pytest_semcov.gates.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -22,6 +23,25 @@ if TYPE_CHECKING:
     from pytest_semcov.workbench import Workbench
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _without_internals(function: Callable[P, T]) -> Callable[P, T]:
+    """Let errors of this package end at the user's line: their messages say what is wrong and what to do."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        try:
+            return function(*args, **kwargs)
+        except SemcovError as error:
+            raise error.with_traceback(None) from None
+
+    return call
+
+
+@_without_internals
 def assert_semantic_covered(
     dataset: Dataset,
     semantic: str | Descriptor,
@@ -75,6 +95,7 @@ def assert_semantic_covered(
     return conclude(verdict)
 
 
+@_without_internals
 def assert_no_uncovered_semantics(
     dataset: Dataset,
     semantics: Sequence[str | Descriptor] | None = None,
@@ -126,6 +147,7 @@ def assert_no_uncovered_semantics(
     return conclude(bench.scan(dataset, semantics, labels=labels, embeddings=embeddings, absent=absent))
 
 
+@_without_internals
 def assert_combinations_covered(
     dataset: Dataset,
     semantics: Sequence[str | Descriptor],
@@ -174,6 +196,7 @@ def assert_combinations_covered(
     return conclude(verdict)
 
 
+@_without_internals
 def assert_synthetic_sufficient(
     synthetic: object,
     *,
@@ -248,6 +271,7 @@ def assert_synthetic_sufficient(
     return conclude(verdict)
 
 
+@_without_internals
 def assert_labels_reliable(
     dataset: Dataset,
     semantic: str | Descriptor,
@@ -315,7 +339,7 @@ def conclude(verdict: Verdict) -> Verdict:
         import pytest
 
         show = pytest.skip if active.inconclusive == "skip" else pytest.xfail
-        show(str(verdict))
+        show(verdict.summary or str(verdict))
     raise VerdictInconclusive(str(verdict), verdict)
 
 

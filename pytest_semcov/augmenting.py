@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_semcov.data.samples import Dataset, Sample, SampleDataset
@@ -100,6 +100,15 @@ def augment_dataset(
         )
         uncovered = unseen(target, model)
         covered = unseen(by_category[model.source], model, groups=False)
+        if by_category[model.source] and not covered:
+            raise ArgumentError(
+                f"semcov_augment: all {len(by_category[model.source])} {model.source} images were used "
+                f"to fit {model.name}, so none is left to judge by: fit it without them (source_images=[])"
+            )
+        left_out = {
+            f"real {gap.target}": len(target) - len(uncovered),
+            f"real {model.source}": len(by_category[model.source]) - len(covered),
+        }
         outside = [] if reference is None else unseen([reference[i] for i in range(len(reference))], model)
 
         def judge(
@@ -108,8 +117,9 @@ def augment_dataset(
             *,
             gap: _Gap = gap,
             judges: tuple[list[Sample], list[Sample], list[Sample]] = (uncovered, outside, covered),
+            left_out: Mapping[str, int] = left_out,
         ) -> Verdict:
-            return judge_translated(
+            verdict = judge_translated(
                 bench,
                 synthetic,
                 [SampleDataset(each) for each in judges[:2] if each],
@@ -119,6 +129,12 @@ def augment_dataset(
                 uncovered=gap.target,
                 failed=failed,
             )
+            told = [
+                f"left out of the judgement, since the translator learnt from them: {number} {name} images"
+                for name, number in left_out.items()
+                if number
+            ]
+            return replace(verdict, details=(*verdict.details, *told))
 
         column = labels if isinstance(labels, str) else bench.settings.labels.get(gap.semantic)
         columns = [] if column is None else [column]
@@ -151,10 +167,14 @@ def _gaps(
         return
     if to is None:
         raise ArgumentError(f"semcov_augment: which category of {semantic} is to be made? give to=")
+    bench.check(dataset, semantic, labels=labels)
+    if semantic in bench.descriptors and to not in bench.descriptors[semantic].categories:
+        categories = ", ".join(bench.descriptors[semantic].categories)
+        raise ArgumentError(f"semcov_augment: {semantic!r} has no category {to!r}; it has {categories}")
+    chosen = _choose(bench, semantic, to, translator)
     found = bench.label(dataset, semantic, labels=labels)
     found.code(to)
     verdict = coverage_of_counts(bench, dataset, found)
-    chosen = _choose(bench, semantic, to, translator)
     yield _Gap(semantic, to, chosen, found, _needed(bench, verdict, to))
 
 

@@ -36,6 +36,7 @@ def judge_coverage(
     reference_labels: Mapping[str, str] | None = None,
 ) -> Verdict:
     """Judge one semantic; see :func:`~pytest_semcov.assert_semantic_covered`."""
+    bench.check(dataset, semantic, labels=labels)
     usable, embedded = embedded_samples(bench, dataset, embeddings)
     measured = _measure(bench, usable, [semantic], [embedded], {_name(semantic): labels})
     evidence = measured.evidence(semantic, reference_labels=reference_labels)
@@ -58,16 +59,17 @@ def judge_scan(
     absent: str = "note",
 ) -> Verdict:
     """Judge many semantics; see :func:`~pytest_semcov.assert_no_uncovered_semantics`."""
+    chosen = _named(bench, semantics, labels or {})
+    for each in chosen:
+        bench.check(dataset, each, labels=(labels or {}).get(_name(each)))
     given = list(embeddings) if isinstance(embeddings, Sequence) else [embeddings]
     usable, first = embedded_samples(bench, dataset, given[0])
     sets = [first, *(each for each in given[1:] if each is not None)]
-    chosen, left_out = _scanned(bench, usable, semantics, labels or {})
     measured = _measure(bench, usable, chosen, sets, labels or {})
     verdict = scan_verdict(
         [measured.evidence(semantic) for semantic in chosen],
         bars(bench),
         absent=absent,
-        notes=[f"not scanned, since they cannot be labelled here: {', '.join(left_out)}"] if left_out else [],
         provenance=provenance(bench, sets),
     )
     if len(sets) == 1:
@@ -89,6 +91,8 @@ def judge_combinations(
     from pytest_semcov.semantics.combinations import combination_evidence
     from pytest_semcov.semantics.evidence import unlabelled_evidence
 
+    for each in semantics:
+        bench.check(dataset, each, labels=(labels or {}).get(_name(each)))
     measured = _measure(bench, dataset, semantics, [], labels or {})
     problems = [unlabelled_evidence(each) for each in measured.labels.values() if isinstance(each, Exception)]
     if problems:
@@ -156,7 +160,10 @@ def rank_semantics(
     given = list(embeddings) if isinstance(embeddings, Sequence) else [embeddings]
     usable, first = embedded_samples(bench, dataset, given[0])
     sets = [first, *(each for each in given[1:] if each is not None)]
-    chosen, _ = _scanned(bench, usable, semantics, labels or {})
+    chosen = _named(bench, semantics, labels or {})
+    if semantics is None:
+        known = {*(labels or {}), *bench.settings.labels}
+        chosen = [each for each in chosen if _name(each) in known or bench.knows(usable, each)]
     measured = _measure(bench, usable, chosen, sets, labels or {})
     return rank(list(measured.importances[0].values())) if len(sets) == 1 else measured.across_embedders()
 
@@ -360,25 +367,20 @@ def _accepted(labels: Labels, dataset: Dataset) -> Labels:
     return replace(labels, codes=codes)
 
 
-def _scanned(
-    bench: Workbench,
-    dataset: Dataset,
-    semantics: Sequence[str | Descriptor] | None,
-    labels: Mapping[str, object],
-) -> tuple[list[str | Descriptor], list[str]]:
-    """Return the semantics to scan, and the names of those of the catalogue that cannot be labelled here."""
-    if semantics is not None:
-        if not semantics:
-            raise ArgumentError(
-                "semantics is empty: name at least one, or leave it out to scan the catalogue"
-            )
-        return list(semantics), []
-    chosen: list[str | Descriptor] = []
-    left_out: list[str] = []
-    for name in bench.descriptors:
-        known = name in labels or name in bench.settings.labels or bench.knows(dataset, name)
-        (chosen if known else left_out).append(name)
-    return chosen, left_out
+def _named(
+    bench: Workbench, semantics: Sequence[str | Descriptor] | None, labels: Mapping[str, object]
+) -> list[str | Descriptor]:
+    """Return the semantics named, or all that there are; known labels must be of one of them."""
+    if semantics is not None and not semantics:
+        raise ArgumentError("semantics is empty: name at least one, or leave it out to scan the catalogue")
+    chosen: list[str | Descriptor] = [*bench.descriptors] if semantics is None else [*semantics]
+    names = [_name(each) for each in chosen]
+    unknown = [name for name in labels if name not in names]
+    if unknown:
+        raise ArgumentError(
+            f"labels= names {unknown[0]!r}, which is not among the semantics: {', '.join(names)}"
+        )
+    return chosen
 
 
 def card_label_error(model: Encoder | Embedder, semantic: str, *, rendered: bool) -> Mapping[str, LabelError]:

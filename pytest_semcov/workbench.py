@@ -245,7 +245,7 @@ class Workbench:
 
         name = semantic if isinstance(semantic, str) else semantic.name
         if labels is None:
-            labels = self.settings.labels.get(name)
+            labels = self._label_column(name)
         if isinstance(labels, Labels):
             return labels.for_ids(dataset.ids)
         if labels is not None:
@@ -254,7 +254,13 @@ class Workbench:
             if known is None and labels == "label" and len(classes) > 1:
                 known = Descriptor.from_labels(name, classes)  # class folders without images count too
             source: Any = labels
-            return labels_from(dataset, name, source, descriptor=known)
+            found = labels_from(dataset, name, source, descriptor=known)
+            if len(found) and labels == "label" and found.uncertain == len(found):
+                raise ArgumentError(
+                    f"labels of {name!r}: no image has a label. The names of class folders are labels where "
+                    "there are two or more: make an empty folder for the category that is missing"
+                )
+            return found
         descriptor, encoder, settings = self.descriptor(semantic), self.encoder, self.settings
         self._check_known(dataset, descriptor)
         embeddings = self.encode(dataset)
@@ -276,6 +282,46 @@ class Workbench:
                 protocol=settings.protocol,
             ),
         )
+
+    def _label_column(self, semantic: str) -> str | None:
+        """Return the column that the settings name for a semantic.
+
+        Raises
+        ------
+        ArgumentError
+            If they name none, but one for a semantic of nearly this name that does not exist.
+        """
+        from difflib import get_close_matches
+
+        columns = self.settings.labels
+        if semantic in columns or not columns:
+            return columns.get(semantic)
+        strange = [name for name in columns if name not in self.descriptors]
+        meant = get_close_matches(semantic, strange, n=1, cutoff=0.8)
+        if meant:
+            raise ArgumentError(
+                f"semcov_labels names {meant[0]!r}, and there is no such semantic; did you mean {semantic!r}?"
+            )
+        return None
+
+    def check(self, dataset: object, semantic: str | Descriptor, *, labels: object = None) -> None:
+        """Find mistakes in names and known labels before anything slow is done.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such semantic, or known labels do not fit; or ``dataset`` is no data set.
+        """
+        from pytest_semcov.data.samples import Dataset
+
+        if not isinstance(dataset, Dataset):
+            hint = f": give ImageFolder({dataset!r})" if isinstance(dataset, str) else ""
+            raise ArgumentError(f"need a data set, not {dataset!r}{hint}")
+        name = semantic if isinstance(semantic, str) else semantic.name
+        if labels is not None or self._label_column(name) is not None:
+            self.label(dataset, semantic, labels=labels)
+        else:
+            self.descriptor(semantic)
 
     def knows(self, dataset: Dataset, semantic: str | Descriptor) -> bool:
         """Whether the encoder can label this semantic on such images with known or general competence."""

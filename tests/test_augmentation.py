@@ -316,6 +316,28 @@ class TestThroughTheWorkbench:
         assert done.verdict.counts["real uncovered"] == 5
         assert not done.verdict.passed
 
+    def test_what_is_left_out_of_the_judgement_is_told(
+        self, bench: Workbench, release: RenderedScenes
+    ) -> None:
+        night = [each for each in release if each.metadata["day_night"] == "night"]
+        translator = Darken(fitted_on=[each.content_key() for each in night[:10]])
+
+        (done,) = bench.augment(release, semantic="day_night", to="night", translator=translator)
+
+        told = "left out of the judgement, since the translator learnt from them: 10 real night images"
+        assert told in done.verdict.details
+
+    def test_a_translator_fitted_on_all_covered_images_is_an_error_before_anything_is_made(
+        self, bench: Workbench, release: RenderedScenes
+    ) -> None:
+        day = [each for each in release if each.metadata["day_night"] == "day"]
+        translator = Darken(fitted_on=[each.content_key() for each in day])
+
+        with pytest.raises(ArgumentError, match="all 285 day images were used to fit darken"):
+            bench.augment(release, semantic="day_night", to="night", translator=translator)
+
+        assert translator.seen == []
+
     def test_nothing_usable_fails_with_the_reasons(self, bench: Workbench, release: RenderedScenes) -> None:
         translator = Darken()
         translator.translate = lambda images, seeds: [Failed("out of memory") for _ in images]

@@ -270,6 +270,84 @@ def test_empty_class_folder_is_a_gap_not_an_error(project: Path, pytester: pytes
     )
 
 
+MISTAKES = """
+import pytest
+from pytest_semcov import assert_no_uncovered_semantics, assert_semantic_covered
+
+def test_name_of_a_semantic(semcov_dataset):
+    assert_semantic_covered(semcov_dataset, "day_nigth")
+
+def test_name_of_a_column(semcov_dataset):
+    assert_semantic_covered(semcov_dataset, "day_night", labels="time_of_day")
+
+def test_name_in_a_mapping(semcov_dataset):
+    assert_no_uncovered_semantics(semcov_dataset, ["day_night"], labels={"day_nigth": "label"})
+
+@pytest.mark.semcov(labels={"day_nigth": "label"})
+def test_name_in_a_marker(semcov_dataset):
+    assert_semantic_covered(semcov_dataset, "day_night")
+
+def test_a_path_is_no_data_set():
+    assert_semantic_covered("images", "day_night")
+"""
+
+
+def test_mistakes_are_found_before_anything_is_embedded_and_end_at_the_users_line(
+    project: Path, pytester: pytest.Pytester
+) -> None:
+    (project / "test_release.py").write_text(MISTAKES)
+
+    result = run(pytester)
+
+    result.assert_outcomes(failed=5)
+    assert not Path("computed.txt").exists()
+    result.stdout.fnmatch_lines(
+        [
+            "*ArgumentError: no semantic 'day_nigth'; there are day_night, *",
+            "*no column 'time_of_day'; there are *",
+            "*ArgumentError: labels= names 'day_nigth', which is not among the semantics: day_night*",
+            "*semcov_labels names 'day_nigth', and there is no such semantic; did you mean 'day_night'?*",
+            "*ArgumentError: need a data set, not 'images': give ImageFolder('images')*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*judging_coverage.py*")
+
+
+SCANS = """
+from pytest_semcov import assert_no_uncovered_semantics
+
+def test_what_cannot_be_labelled_is_not_green(semcov_dataset):
+    assert_no_uncovered_semantics(semcov_dataset, labels={"day_night": "label"}, min_count=5)
+
+def test_absent_is_named(semcov_dataset):
+    day = [i for i, label in enumerate(semcov_dataset.column("label")) if label == "day"]
+    verdict = assert_no_uncovered_semantics(
+        semcov_dataset.subset(day), ["day_night"], labels={"day_night": "label"}
+    )
+    assert "absent, not judged: day_night[night]" in verdict.summary
+
+def test_absent_can_be_insisted_on(semcov_dataset):
+    day = [i for i, label in enumerate(semcov_dataset.column("label")) if label == "day"]
+    assert_no_uncovered_semantics(
+        semcov_dataset.subset(day), ["day_night"], labels={"day_night": "label"}, absent="fail"
+    )
+"""
+
+
+def test_a_scan_is_green_for_what_it_looked_at_only(project: Path, pytester: pytest.Pytester) -> None:
+    (project / "test_release.py").write_text(SCANS)
+
+    result = run(pytester)
+
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*VerdictInconclusive: uncovered semantics cannot be ruled out: *",
+            "*VerdictFailed: day_night?night?*",
+        ]
+    )
+
+
 def test_one_image_is_not_enough_for_anything(project: Path, pytester: pytest.Pytester) -> None:
     keep = project / "images" / "day" / "000.png"
     for path in project.glob("images/*/*.png"):

@@ -46,7 +46,7 @@ def test_exported_images_load_back_with_labels_boxes_and_provenance(tmp_path: Pa
     assert place == tmp_path / "out" / "day_night" / "night"
     back = ImageFolder(place, labels="metadata")
     assert len(back) == len(IDS)
-    by_source = {sample.metadata["provenance"]["source_id"]: sample for sample in back}
+    by_source = {sample.provenance.source_id: sample for sample in back}
     for index, sample_id in enumerate(IDS):
         sample = by_source[sample_id]
         pixels = np.asarray(sample.load())
@@ -54,9 +54,10 @@ def test_exported_images_load_back_with_labels_boxes_and_provenance(tmp_path: Pa
         assert sample.label == "car"
         assert sample.boxes == (Box("car", 1, 2, 11, 8),)
         assert sample.metadata["day_night"] == "night"
-        provenance = sample.metadata["provenance"]
-        assert (provenance["translator"], provenance["translator_fingerprint"]) == ("darkener", "ab12")
-        assert provenance["verdict"]["outcome"] == "PASS"
+        provenance = sample.provenance
+        assert (provenance.translator, provenance.translator_fingerprint) == ("darkener", "ab12")
+        assert provenance.verdict["outcome"] == "PASS"
+        assert not sample.real
     assert not list(place.glob(".*"))
 
 

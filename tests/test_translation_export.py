@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from PIL import Image
 
 from pytest_semcov import ArgumentError, ColourTranslator, ImageFolder, ImageList, SampleDataset, Verdict
-from pytest_semcov.gates.verdict import Outcome
+from pytest_semcov.gates.verdict import Outcome, plain
 from pytest_semcov.translation.augmentation import Augmentation, augment, plan_augmentation
 from pytest_semcov.translation.export import check_export_folder, contact_sheet, export_augmentation
 
@@ -50,7 +51,7 @@ def test_files_load_back_and_carry_their_provenance(made: Any, tmp_path: Path) -
         with Image.open(sample.path) as file:
             record = json.loads(file.text["semcov_provenance"])
         origin = synthetic[record["source_id"]]
-        assert record == sample.metadata["provenance"]
+        assert record == plain(asdict(sample.provenance))
         assert record["seed"] == origin.provenance.seed
         assert record["translator_fingerprint"] == origin.provenance.translator_fingerprint
         assert record["verdict"]["outcome"] == "PASS"

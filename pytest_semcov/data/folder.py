@@ -22,7 +22,7 @@ from pytest_semcov.data.metadata import (
     warn_of_boxes,
     with_groups,
 )
-from pytest_semcov.data.samples import Sample, SampleDataset
+from pytest_semcov.data.samples import Sample, SampleDataset, take_provenance
 from pytest_semcov.errors import ArgumentError, DatasetError
 
 IMAGE_EXTENSIONS = frozenset(
@@ -152,7 +152,10 @@ class ImageFolder(SampleDataset):
                 if left_out:
                     boxes_left_out[sample.id] = left_out
                 columns = {name: value for name, value in row.values.items() if name not in taken}
-                sample = replace(sample, boxes=boxes, metadata=MappingProxyType(columns))
+                provenance = take_provenance(columns)  # of an exported synthetic image
+                sample = replace(
+                    sample, boxes=boxes, metadata=MappingProxyType(columns), provenance=provenance
+                )
             if self._group_rule == "folder":
                 sample = replace(sample, group=_folder_of(path) or None)
             samples.append(sample)

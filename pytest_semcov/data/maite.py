@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_semcov.data.arrays import channels_last
 from pytest_semcov.data.decoding import DEFAULT_RULE, DecodingRule, MemorySource
 from pytest_semcov.data.metadata import GroupRule, corner_boxes, shown, warn_of_boxes, with_groups
-from pytest_semcov.data.samples import Box, Dataset, Provenance, Sample, SampleDataset
+from pytest_semcov.data.samples import Box, Dataset, Sample, SampleDataset, take_provenance
 from pytest_semcov.errors import ArgumentError, DatasetError
 from pytest_semcov.gates.verdict import plain
 
@@ -94,7 +94,7 @@ class MaiteDataset(SampleDataset):
                 raise DatasetError(f"{self.name}, item {index}: MAITE metadata needs an 'id', got {datum!r}")
             sample_id = str(datum["id"])
             columns = {str(key): value for key, value in datum.items() if key != "id"}
-            provenance = _provenance(columns)
+            provenance = take_provenance(columns)
             label: str | None
             boxes: tuple[Box, ...] = ()
             if self._kind == "object_detection" or (self._kind == "auto" and hasattr(target, "boxes")):
@@ -324,18 +324,3 @@ def _boxes_of(target: Any, names: Mapping[int, str], sample_id: str) -> tuple[tu
         )
     texts = [_name_of(int(label), names, sample_id) for label in labels]
     return corner_boxes(corners.astype(float).tolist(), texts)
-
-
-def _provenance(columns: dict[str, Any]) -> Provenance | None:
-    """Take the provenance that :func:`to_maite` wrote out of the metadata."""
-    value = columns.get("provenance")
-    known = {field.name for field in fields(Provenance)}
-    required = {
-        field.name
-        for field in fields(Provenance)
-        if field.default is MISSING and field.default_factory is MISSING
-    }
-    if not isinstance(value, Mapping) or not required <= set(value) <= known:
-        return None
-    del columns["provenance"]
-    return Provenance(**value)

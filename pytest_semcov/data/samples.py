@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -67,6 +67,21 @@ class Provenance:
     prompt: str | None = None
     verdict: Mapping[str, object] | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def take_provenance(columns: dict[str, object]) -> Provenance | None:
+    """Take the provenance that an export wrote out of a sample's columns; ``None`` if there is none."""
+    value = columns.get("provenance")
+    known = {field.name for field in fields(Provenance)}
+    required = {
+        field.name
+        for field in fields(Provenance)
+        if field.default is MISSING and field.default_factory is MISSING
+    }
+    if not isinstance(value, Mapping) or not required <= set(value) <= known:
+        return None
+    del columns["provenance"]
+    return Provenance(**value)
 
 
 class ImageSource(Protocol):

@@ -22,6 +22,7 @@ _SHOWN_NAMES = 3
 _SHOWN_CANDIDATES = 5
 _SHOWN_COMBINATIONS = 40
 _SEVERITY = {Outcome.FAIL: 0, Outcome.INCONCLUSIVE: 1, Outcome.PASS: 2, Outcome.INFO: 3}
+_ABSENT = "absent"
 
 
 def coverage_verdict(
@@ -137,12 +138,23 @@ def scan_verdict(
     outcome = combine(criteria)
     if criteria and len(listed[Outcome.INFO]) == len(criteria):
         outcome = Outcome.PASS
-    if listed[Outcome.INFO]:
+    without_images = [
+        criterion.name
+        for criterion in criteria
+        if criterion.outcome is Outcome.INFO and criterion.note.startswith(_ABSENT)
+    ]
+    unimportant = [name for name in listed[Outcome.INFO] if name not in without_images]
+    if unimportant:
+        details.append(f"under-represented, but not important to the model: {_some(unimportant, 10)}")
+    if without_images:
         details.append(
-            f"under-represented or absent, but not important to the model: {_some(listed[Outcome.INFO], 10)}"
+            f"absent, so that nobody can say whether they matter: {_some(without_images, 10)}; "
+            'absent="fail" insists on them'
         )
     if outcome is Outcome.PASS:
         summary = f"no uncovered semantics: {len(criteria)} categories of {len(evidences)} semantics judged"
+        if without_images:
+            summary += f"; absent, not judged: {_some(without_images, _SHOWN_NAMES)}"
     elif outcome is Outcome.FAIL:
         verb = "is" if len(listed[outcome]) == 1 else "are"
         summary = (
@@ -262,7 +274,7 @@ def _scan_outcome(category: Representation, bars: CoverageBars, absent: str) -> 
         return category.outcome, category.note
     if category.total == 0:
         if category.outcome is Outcome.FAIL:
-            return (Outcome.FAIL if absent == "fail" else Outcome.INFO), f"absent; {category.note}"
+            return (Outcome.FAIL if absent == "fail" else Outcome.INFO), f"{_ABSENT}; {category.note}"
         return Outcome.INCONCLUSIVE, category.note
     figures = category.importance
     important = None if figures is None else figures.is_important(min_lift=bars.min_lift, max_p=bars.max_p)

@@ -239,6 +239,8 @@ def _number(value: float | None) -> float | None:
 
 def _short(value: float) -> str:
     number = float(value)
+    if abs(number) < 1e-9:
+        return "0"
     if number.is_integer() and abs(number) < 1e9:
         return f"{int(number):,}"
     return f"{number:.3g}" if abs(number) < 100 else f"{number:,.1f}"

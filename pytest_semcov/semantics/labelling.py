@@ -380,7 +380,7 @@ def labels_from(
         if name is not None and name not in code:
             raise ArgumentError(
                 f"labels of {semantic!r} from {where}: sample {sample_id!r} has {name!r}; "
-                f"valid categories are {', '.join(code)}"
+                f"valid categories are {', '.join(code)} (leave it empty for images of none of them)"
             )
     codes = [UNCERTAIN if name is None else code[name] for name in names]
     return Labels(
