@@ -7,26 +7,35 @@ data fails a test; everything else here is trouble with the tool or its input.
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_semcov.gates.verdict import Verdict
 
 
+def printable(text: str) -> str:
+    """Return text without control characters and lone surrogates, which become escapes; line breaks stay.
+
+    File names are the user's data: printed raw they could steer a terminal.
+    """
+    return "".join(
+        character
+        if character == "\n" or unicodedata.category(character) not in ("Cc", "Cs")
+        else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
 class SemcovError(Exception):
     """Base of all errors that this package raises.
 
-    Lone surrogates in a message (file names that are not valid UTF-8) become backslash escapes: no
-    report, and no message between processes, could be encoded with them.
+    Control characters and lone surrogates in a message (odd file names) become backslash escapes: neither
+    a terminal nor a message between processes could take them.
     """
 
     def __init__(self, *args: object) -> None:
-        super().__init__(
-            *(
-                arg.encode("utf-8", "backslashreplace").decode() if isinstance(arg, str) else arg
-                for arg in args
-            )
-        )
+        super().__init__(*(printable(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class ArgumentError(SemcovError, ValueError):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from pytest_semcov.embedding.protocols import Embeddings
 from pytest_semcov.errors import ArgumentError, UnknownSemanticError
 from pytest_semcov.gates.coverage import (
     CoverageBars,
@@ -17,7 +21,7 @@ from pytest_semcov.gates.figures import LabelError, SemanticEvidence
 
 if TYPE_CHECKING:
     from pytest_semcov.data.samples import Dataset, Sample
-    from pytest_semcov.embedding.protocols import Embedder, Embeddings, Encoder
+    from pytest_semcov.embedding.protocols import Embedder, Encoder
     from pytest_semcov.gates.verdict import Verdict
     from pytest_semcov.semantics.descriptors import Descriptor
     from pytest_semcov.semantics.importance import Importance
@@ -213,6 +217,11 @@ def embedded_samples(
     """
     images = len(dataset)  # a data set that cannot be read is named before a model is loaded
     if embeddings is not None:
+        if not isinstance(embeddings, Embeddings):
+            raise ArgumentError(
+                f"embeddings= must be Embeddings(array, ids), not {type(embeddings).__name__}: "
+                "ids say which row belongs to which image"
+            )
         return dataset, embeddings.select(list(dataset.ids))
     embedded = bench.embed(dataset)
     if len(embedded) == images:
@@ -253,17 +262,14 @@ class _Measured:
         real = [sample_id for sample_id in embedded.ids if self.samples[sample_id].real]
         if not known or len(real) < settings.clusters:
             return {}
-        key = (
-            embedded.fingerprint,
-            embedded.array.tobytes() if not embedded.fingerprint else "",
-            tuple(real),
-        )
         rows = embedded.rows(real)
+        # By content: data sets may share ids, and rows of one embedder may be scaled or not.
+        key = hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
         assignments = self.bench.shared.once(
             ("clusters", key, settings.clusters, settings.seed),
             lambda: assign_clusters(rows, clusters=settings.clusters, seed=settings.seed),
         )
-        groups = [self.samples[sample_id].group for sample_id in real]
+        groups = _groups([self.samples[sample_id] for sample_id in real])
         tests = sum(len(each.categories) for each in known)
         measured = []
         for each in known:
@@ -277,7 +283,7 @@ class _Measured:
                     clusters=settings.clusters,
                     permutations=permutations_for(tests, max_p=settings.max_p),
                     seed=settings.seed,
-                    groups=groups if any(group is not None for group in groups) else None,
+                    groups=groups,
                     assignments=assignments,
                     embedder=embedded.name,
                     protocol=settings.protocol,
@@ -373,8 +379,13 @@ def _named(
     """Return the semantics named, or all that there are; known labels must be of one of them."""
     if semantics is not None and not semantics:
         raise ArgumentError("semantics is empty: name at least one, or leave it out to scan the catalogue")
+    if isinstance(semantics, str):
+        semantics = [semantics]
     chosen: list[str | Descriptor] = [*bench.descriptors] if semantics is None else [*semantics]
     names = [_name(each) for each in chosen]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ArgumentError(f"semantic {twice[0]!r} is named twice")
     unknown = [name for name in labels if name not in names]
     if unknown:
         raise ArgumentError(
@@ -403,6 +414,13 @@ def is_rendered(dataset: Dataset) -> bool:
 
     real = [sample for sample in _samples_by_id(dataset).values() if sample.real]
     return bool(real) and all(isinstance(sample.source, SceneSource) for sample in real)
+
+
+def _groups(samples: Sequence[Sample]) -> list[str] | None:
+    """Return one group per sample, one without a group being its own; ``None`` where none is known."""
+    if all(sample.group is None for sample in samples):
+        return None
+    return [f"image {sample.id}" if sample.group is None else f"group {sample.group}" for sample in samples]
 
 
 def _samples_by_id(dataset: Dataset) -> dict[str, Sample]:

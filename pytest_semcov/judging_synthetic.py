@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_semcov.data.samples import BadImage, Dataset, SampleDataset
 from pytest_semcov.embedding.protocols import Embeddings
@@ -12,6 +12,7 @@ from pytest_semcov.errors import ArgumentError, UnknownSemanticError
 from pytest_semcov.gates.sufficiency import sufficiency_verdict
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict
 from pytest_semcov.judging_coverage import embedded_samples, provenance
+from pytest_semcov.metrics.arrays import as_embeddings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -166,28 +167,23 @@ def _split(
 
 def _as_set(bench: Workbench, given: object, what: str) -> _Set:
     """Return rows for a data set, embeddings or an array."""
-    import numpy as np
-
     if isinstance(given, Embeddings):
         return _Set(what, given.array, given.ids, embedded=given)
     if isinstance(given, Dataset):
         dataset, embedded = embedded_samples(bench, given, None)
         groups = tuple(None if group is None else str(group) for group in dataset.column("group"))
         return _Set(getattr(given, "name", what), embedded.array, embedded.ids, groups, dataset, embedded)
-    if hasattr(given, "detach"):  # a torch tensor
-        given = given.detach().cpu()
-    array = np.asarray(given)
-    if array.dtype == object or array.ndim != 2:
+    if isinstance(given, str) or not hasattr(given, "__len__"):
         raise ArgumentError(
             f"{what}=: need a data set, Embeddings or an (n, d) array, not {type(given).__name__}"
-            + ("" if array.dtype == object else f" of shape {array.shape}")
         )
-    return _Set(what, array)
+    rows: Any = given
+    return _Set(what, as_embeddings(rows, name=what))
 
 
 def _check_comparable(sets: Sequence[_Set]) -> None:
     """Raise unless all rows come from one embedder, or all are plain arrays, which the caller answers for."""
-    fingerprints = {each.fingerprint for each in sets}
+    fingerprints = {(each.fingerprint, each.embedded and each.embedded.normalised) for each in sets}
     if len(fingerprints) > 1:
         names = ", ".join(
             f"{each.name}: {'a plain array' if each.embedded is None else each.embedded.name or 'no name'}"

@@ -263,6 +263,8 @@ class Workbench:
             return found
         descriptor, encoder, settings = self.descriptor(semantic), self.encoder, self.settings
         self._check_known(dataset, descriptor)
+        if not len(dataset):
+            return labels_from(dataset, name, {}, descriptor=descriptor)
         embeddings = self.encode(dataset)
         return self.shared.once(
             (

@@ -139,7 +139,7 @@ def judge(evidence: SemanticEvidence, bars: CoverageBars) -> list[Representation
     judged = []
     for name, real in evidence.counts.items():
         value, interval, note = _count(evidence, name)
-        count = compare(f"count[{name}]", value, bar=bars.min_count, interval=interval, note=note)
+        count = compare(f"count[{name}]", value, bar=max(bars.min_count, 1), interval=interval, note=note)
         share = compare(
             f"share[{name}]",
             value / images if images else 0.0,

@@ -163,8 +163,8 @@ def _check_settings(
     min_gap_closed: float,
     min_completeness_gain: float,
 ) -> None:
-    if failed < 0:
-        raise ArgumentError(f"failed is {failed}: need 0 or more")
+    if not isinstance(failed, int) or failed < 0:
+        raise ArgumentError(f"failed is {failed}: need a whole number, 0 or more")
     if k is not None and k < 1:
         raise ArgumentError(f"k is {k}: need at least 1")
     if repeats < _FEWEST_REPEATS:

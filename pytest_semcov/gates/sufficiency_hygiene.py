@@ -6,6 +6,8 @@ plays a part (copies, arrival) the criterion allows for it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pytest_semcov.errors import TooFewError
@@ -31,6 +33,10 @@ COPY_LEVEL = 1e-4
 MAX_DETECTABLE_COPIES = 0.5
 MAX_EMBEDDER_P = 0.05
 PERMUTATIONS = 999
+# With fewer images a real set now and then looks copied or collapsed: then these criteria do not refuse.
+FEWEST_TO_REFUSE = 40
+# So little variety no real set shows, however small.
+SURELY_COLLAPSED = 0.25
 # Nearer than this share of the usual distance between nearest real images means: the same image.
 SAME_IMAGE = 0.25
 _DIVERSITY_DRAWS = 20
@@ -100,17 +106,35 @@ def copies_criterion(data: MatchedInput, made: PreparedSet, table: DistanceTable
     except TooFewError as error:
         return not_measured("copies", str(error), None)
     suspects = found.relative <= SAME_IMAGE
-    note = (
-        "excess share of synthetic images nearer to a single uncovered image than held-out real ones are"
-        + _named(data, made, suspects)
-    )
-    criterion = compare("copies", found.share, bar=found.critical, at_least=False, note=note)
+    same = float(suspects.mean() - (found.held_out <= SAME_IMAGE).mean())
+    if same > MAX_IDENTITY_SHARE:
+        note = (
+            f"{int(suspects.sum())} of {len(suspects)} equal an uncovered image or nearly so (excess over "
+            f"held-out real ones){_named(data, made, suspects)}"
+        )
+        criterion = compare("copies", same, bar=MAX_IDENTITY_SHARE, at_least=False, note=note)
+    else:
+        note = (
+            "excess share of synthetic images nearer to a single uncovered image than held-out real ones are"
+            + _named(data, made, suspects)
+        )
+        criterion = compare("copies", found.share, bar=found.critical, at_least=False, note=note)
+    if criterion.outcome is Outcome.FAIL:
+        return _left_open(criterion, min(len(suspects), len(found.held_out)))
     if criterion.outcome is Outcome.PASS and found.critical > MAX_DETECTABLE_COPIES:
         note = f"too few images: only an excess above {found.critical:.2f} could be told from chance"
         return Criterion(
             "copies", found.share, found.critical, None, Outcome.INCONCLUSIVE, note, at_least=False
         )
     return criterion
+
+
+def _left_open(criterion: Criterion, images: int) -> Criterion:
+    """Return a criterion that failed as INCONCLUSIVE if it rests on few images."""
+    if images >= FEWEST_TO_REFUSE:
+        return criterion
+    note = f"{criterion.note}; {images} images, fewer than {FEWEST_TO_REFUSE} do not show this for sure"
+    return replace(criterion, outcome=Outcome.INCONCLUSIVE, note=note)
 
 
 def _named(data: MatchedInput, made: PreparedSet, rows: Mask) -> str:
@@ -134,7 +158,10 @@ def collapse_criterion(table: DistanceTable, settings: MatchedSettings) -> Crite
     except TooFewError as error:
         return not_measured("collapse", str(error), MIN_DISTINCT, at_least=True)
     note = f"{rows} synthetic images count as {synthetic:.1f} distinct ones, real ones as {real:.1f}"
-    return compare("collapse", synthetic / real, bar=MIN_DISTINCT, note=note)
+    criterion = compare("collapse", synthetic / real, bar=MIN_DISTINCT, note=note)
+    if criterion.outcome is Outcome.FAIL and synthetic / real >= SURELY_COLLAPSED:
+        return _left_open(criterion, rows)
+    return criterion
 
 
 def off_manifold_criterion(table: DistanceTable, kept: Mask, k: int) -> Criterion:
@@ -157,7 +184,7 @@ def arrival_criterion(
     if arrival is None:
         return None
     (hits, total), (real_hits, real_total) = arrival
-    if total < 1 or real_hits < 1:
+    if total < 1 or 2 * real_hits < real_total:
         reason = f"the labeller finds the target in {real_hits} of {real_total} real images"
         return not_measured("arrival", reason, MIN_ARRIVAL, at_least=True)
     ratio = (hits / total) / (real_hits / real_total)

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pytest_semcov.errors import printable
+
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
 
@@ -188,7 +190,7 @@ class Verdict:
         if self.counts:
             lines.append("  images: " + ", ".join(f"{name} {count}" for name, count in self.counts.items()))
         lines.extend(f"  {line}" for line in self.details)
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 def combine(criteria: Iterable[Criterion]) -> Outcome:

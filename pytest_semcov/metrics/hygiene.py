@@ -50,12 +50,15 @@ class CopyExcess:
         own nearest neighbour in U.
     nearest
         ``(m,)`` that nearest row of U.
+    held_out
+        ``(n,)`` the same relative distance of each row of U from the others.
     """
 
     share: float
     critical: float
     relative: Doubles
     nearest: Indices
+    held_out: Doubles
 
 
 def copy_excess(within_real: Doubles, synthetic_to_real: Doubles, *, level: float) -> CopyExcess:
@@ -94,7 +97,7 @@ def copy_excess(within_real: Doubles, synthetic_to_real: Doubles, *, level: floa
     share = max(float((of_synthetic - of_real).max()), 0.0)
     m = len(relative)
     critical = float(np.sqrt(-np.log(level) / 2 * (m + count) / (m * count)))
-    return CopyExcess(share, critical, relative, closest)
+    return CopyExcess(share, critical, relative, closest, held_out)
 
 
 def _relative(distance: Doubles, scale: Doubles) -> Doubles:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from pytest_semcov.errors import printable
 from pytest_semcov.reporting.collector import Collector, JudgedTest
 from pytest_semcov.reporting.findings import gaps, skipped_images, untrained
 from pytest_semcov.reporting.records import Record, count_outcomes, criteria
@@ -55,6 +56,7 @@ def summary(collector: Collector, *, verbosity: int, width: int) -> list[Line]:
     if not collector.tests or not (records or collector.incomplete) or verbosity < -1:
         return []
     lines = [*_verdicts(collector.tests, verbosity), *_marks(records, collector), *_found(records)]
+    lines = [Line(printable(line.text), line.colour) for line in lines]
     return lines if verbosity > 0 else [fitted for line in lines for fitted in _fit(line, width)]
 
 
@@ -155,7 +157,7 @@ def section(records: Sequence[Record]) -> str:
     if len(lines) > MOST_SECTION_LINES:
         rest = len(lines) - MOST_SECTION_LINES
         lines = [*lines[:MOST_SECTION_LINES], f"... and {rest} more lines"]
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def headline(record: Record) -> str:
