@@ -40,6 +40,7 @@ model, e.g. `open_clip:ViT-B-32/laion2b_s34b_b79k`.
 
 `{data}`: places, moments and mixtures of conditions that
 were not trained on. An image whose label is uncertain (softmax probability below 0.6) counts as wrong.
+`nearest` is the share of all images whose nearest category is right, uncertain or not (96 px).
 """
 Counts = dict[str, int]
 
@@ -80,17 +81,23 @@ def label_error(table: dict[str, Counts], source: str) -> dict[str, dict[str, ob
     return found
 
 
-def measure_scenes(encoder: Encoder, count: int, size: int) -> dict[str, dict[str, Counts]]:
-    """Return semantic → confusion on held-out scenes of one size."""
+def measure_scenes(
+    encoder: Encoder, count: int, size: int
+) -> tuple[dict[str, dict[str, Counts]], dict[str, list[int]]]:
+    """Return semantic → confusion, and → images whose nearest category is right and all images.
+
+    Measured on held-out scenes of one size.
+    """
     scenes = RenderedScenes(count, seed=HELD_OUT_SEED + size, size=size)
     embeddings = encode(encoder, (sample.load() for sample in scenes), scenes.ids)
-    tables = {}
+    tables, nearest = {}, {}
     for semantic, categories in SCENE_SEMANTICS.items():
         labels = label_zero_shot(embeddings, encoder, catalogue()[semantic])
-        tables[semantic] = confusion(
-            labels.codes, [str(item) for item in scenes.column(semantic)], categories
-        )
-    return tables
+        truth = [str(item) for item in scenes.column(semantic)]
+        tables[semantic] = confusion(labels.codes, truth, categories)
+        right = sum(categories[code] == true for code, true in zip(labels.top, truth, strict=True))
+        nearest[semantic] = [right, len(truth)]
+    return tables, nearest
 
 
 def measure_photographs(encoder: Encoder, folder: Path) -> dict[str, Counts]:
@@ -129,9 +136,10 @@ def write_card(folder: Path, training: dict[str, object], *, held_out: int, phot
     config = folder / builtin.config_path().name
     weights = folder / builtin.weights_path().name
     encoder = load_encoder(f"open_clip:{config}@{weights}", device="cpu")
-    scenes = {size: measure_scenes(encoder, held_out, size) for size in HELD_OUT_SIZES}
+    measured = {size: measure_scenes(encoder, held_out, size) for size in HELD_OUT_SIZES}
+    scenes = {size: tables for size, (tables, _) in measured.items()}
     main = scenes[HELD_OUT_SIZES[0]]
-    first = measure_scenes(encoder, min(200, held_out), HELD_OUT_SIZES[0])
+    first, _ = measure_scenes(encoder, min(200, held_out), HELD_OUT_SIZES[0])
     first_right = {semantic: accuracy(table)[0] for semantic, table in first.items()}
     errors = {
         semantic: label_error(table, f"{held_out} held-out rendered scenes")
@@ -146,6 +154,7 @@ def write_card(folder: Path, training: dict[str, object], *, held_out: int, phot
         "preprocess": json.loads(config.read_text(encoding="utf-8"))["preprocess_cfg"],
         "semantics": known_phrases(),
         "accuracy": {semantic: accuracy(table) for semantic, table in main.items()},
+        "nearest_category_right": measured[HELD_OUT_SIZES[0]][1],
         "held_out": {
             "data": f"RenderedScenes({held_out}, seed={HELD_OUT_SEED} + size, size=size)",
             "confusion": {str(size): tables for size, tables in scenes.items()},
@@ -172,8 +181,10 @@ def describe(card: dict) -> str:
     megabytes = f"{card['size_bytes'] / 1e6:.1f}"
     lines = [
         INTRODUCTION.format(megabytes=megabytes, dimensions=card["dimensions"], data=held_out["data"]),
-        "| semantic | " + " | ".join(f"{size} px" for size in held_out["confusion"]) + " | uncertain |",
-        "|---|" + "---|" * (len(held_out["confusion"]) + 1),
+        "| semantic | "
+        + " | ".join(f"{size} px" for size in held_out["confusion"])
+        + " | uncertain | nearest |",
+        "|---|" + "---|" * (len(held_out["confusion"]) + 2),
     ]
     first = next(iter(card["held_out"]["confusion"].values()))
     for semantic, table in first.items():
@@ -181,9 +192,9 @@ def describe(card: dict) -> str:
         for tables in card["held_out"]["confusion"].values():
             right, total = accuracy(tables[semantic])
             shares.append(f"{right / total:.3f} ({right}/{total})")
-        lines.append(
-            f"| {semantic} | {' | '.join(shares)} | {sum(row['uncertain'] for row in table.values())} |"
-        )
+        uncertain = sum(row["uncertain"] for row in table.values())
+        near, total = card["nearest_category_right"][semantic]
+        lines.append(f"| {semantic} | {' | '.join(shares)} | {uncertain} | {near / total:.3f} |")
     for semantic, found in card["photographs"].items():
         table = found["confusion"]
         lines += [

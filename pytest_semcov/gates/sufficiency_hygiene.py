@@ -27,6 +27,8 @@ MAX_IDENTITY_SHARE = 0.1
 MIN_DISTINCT = 0.5
 MIN_PRECISION = 0.05
 MIN_ARRIVAL = 0.8
+# A labeller that finds the target in fewer of the real images cannot say what arrives.
+MIN_REAL_ARRIVAL = 0.25
 # False alarm of the copy test. Strict, because images of one camera are not independent.
 COPY_LEVEL = 1e-4
 # An excess of copies that must be detectable for the copy test to count as passed.
@@ -184,7 +186,7 @@ def arrival_criterion(
     if arrival is None:
         return None
     (hits, total), (real_hits, real_total) = arrival
-    if total < 1 or 2 * real_hits < real_total:
+    if total < 1 or real_hits < max(1, MIN_REAL_ARRIVAL * real_total):
         reason = f"the labeller finds the target in {real_hits} of {real_total} real images"
         return not_measured("arrival", reason, MIN_ARRIVAL, at_least=True)
     ratio = (hits / total) / (real_hits / real_total)
