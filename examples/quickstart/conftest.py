@@ -8,7 +8,9 @@ from pytest_semcov import RenderedScenes, SceneTranslator
 @pytest.fixture(scope="session")
 def semcov_dataset():
     """400 road scenes in every season and weather, recorded almost only by day."""
-    return RenderedScenes(400, seed=7, mix={"day_night": {"day": 0.95, "night": 0.05}}, name="release 2026.11")
+    return RenderedScenes(
+        400, seed=7, mix={"day_night": {"day": 0.95, "night": 0.05}}, name="release 2026.11"
+    )
 
 
 @pytest.fixture(scope="session")

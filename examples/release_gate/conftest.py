@@ -10,7 +10,9 @@ PHOTOGRAPHS = Path(__file__).resolve().parents[3] / "shared" / "data" / "day_nig
 
 
 def pytest_addoption(parser):
-    parser.addoption("--images", type=Path, default=PHOTOGRAPHS, help="Folder with the class folders day/ and night/")
+    parser.addoption(
+        "--images", type=Path, default=PHOTOGRAPHS, help="Folder with the class folders day/ and night/"
+    )
 
 
 @pytest.fixture(scope="session")
