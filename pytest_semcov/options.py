@@ -102,16 +102,20 @@ def add_options(parser: pytest.Parser) -> None:
     if pytest.version_tuple >= (8, 4):  # older versions know no numbers: Rule.read makes them
         types |= {"int": "int", "float": "float"}
     group = parser.getgroup("semcov", "semantic coverage of image data sets")
+    defaults = Settings().to_dict()
     for name, rule in RULES.items():
+        text = rule.help
+        if defaults[name] not in (None, [], {}):
+            text += f" (default: {str(defaults[name]).lower() if rule.kind == 'bool' else defaults[name]})"
         if rule.command_line:
             group.addoption(
                 _option(name),
                 dest=f"semcov_{name}",
                 default=None,
                 metavar=_metavar(rule),
-                help=rule.help[0].upper() + rule.help[1:],
+                help=text[0].upper() + text[1:],
             )
-        parser.addini(f"semcov_{name}", rule.help, type=types.get(rule.kind, "string"), default=None)
+        parser.addini(f"semcov_{name}", text, type=types.get(rule.kind, "string"), default=None)
 
 
 def _option(name: str) -> str:

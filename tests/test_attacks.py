@@ -7,9 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from embedding_stubs import ColourEmbedder
+from PIL import Image
 from test_sufficiency_photographs import photographs
 
-from pytest_semcov import ArgumentError, Embeddings, ImageList, Settings, Workbench
+from pytest_semcov import (
+    ArgumentError,
+    CocoDataset,
+    DatasetError,
+    Embeddings,
+    ImageFolder,
+    ImageList,
+    Settings,
+    Workbench,
+)
 from pytest_semcov.errors import ImageError, printable
 from pytest_semcov.gates.sufficiency import sufficiency_verdict
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict
@@ -141,6 +151,22 @@ class TestSufficiency:
 
         with pytest.raises(ArgumentError, match="do not come from one embedder"):
             bench(tmp_path).sufficiency(scaled, real_uncovered=scaled, real_covered=raw)
+
+
+class TestUntrustedFiles:
+    def test_absurdly_nested_json_is_malformed_json(self, tmp_path: Path) -> None:
+        (tmp_path / "annotations.json").write_text("[" * 200_000)
+
+        with pytest.raises(DatasetError, match=r"annotations\.json: not JSON"):
+            len(CocoDataset(tmp_path / "annotations.json", tmp_path))
+
+    def test_a_link_to_itself_does_not_hide_the_other_images(self, tmp_path: Path) -> None:
+        for label in ("day", "night"):
+            (tmp_path / label).mkdir()
+            Image.new("RGB", (4, 4)).save(tmp_path / label / "a.png")
+        (tmp_path / "day" / "loop").symlink_to(tmp_path / "day" / "loop")
+
+        assert ImageFolder(tmp_path).ids == ("day/a.png", "night/a.png")
 
 
 class TestNamesThatSteerTerminals:

@@ -145,7 +145,7 @@ class CocoDataset(SampleDataset):
         text = read_text(self.annotation_file)
         try:
             content = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # the latter for absurdly nested files
             raise json_error(self.annotation_file, error) from error
         if not isinstance(content, dict) or "images" not in content:
             raise DatasetError(

@@ -185,7 +185,7 @@ class ImageFolder(SampleDataset):
         nothing_else = True
         for entry in entries:
             path = relative + portable_name(entry.name)
-            if entry.is_dir():
+            if _is_folder(entry):
                 nothing_else = False
                 if self._recursive:
                     self._scan_folder(folder / entry.name, f"{path}/", tree, above=(*above, real))
@@ -247,6 +247,13 @@ def _metadata_labels(root: Path, paths: Sequence[str], rows: Mapping[str, Row]) 
         raise DatasetError(f"{root}: no column 'label' in the metadata; there are {', '.join(known)}")
     values = [rows[path].values.get("label") if path in rows else None for path in paths]
     return label_texts(values, [rows[path].where if path in rows else path for path in paths])
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a symbolic link that leads to itself: whoever reads it as an image names it
+        return False
 
 
 def _rows_by_image(root: Path, tree: _Tree) -> dict[str, Row]:

@@ -223,7 +223,7 @@ def object_boxes(objects: object, *, where: str) -> tuple[tuple[Box, ...], int]:
     if isinstance(objects, str):
         try:
             objects = json.loads(objects)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DatasetError(f"{where}: objects is not JSON ({error})") from error
     form = 'objects must be {"bbox": [[x, y, width, height], ...], "categories": [...]}'
     if not isinstance(objects, Mapping) or not isinstance(objects.get("bbox"), Sequence):
@@ -309,7 +309,7 @@ def warn_of_boxes(name: str, left_out: Mapping[str, int]) -> None:
         )
 
 
-def json_error(file: Path, error: ValueError, *, line: int | None = None) -> DatasetError:
+def json_error(file: Path, error: ValueError | RecursionError, *, line: int | None = None) -> DatasetError:
     """Build the message for malformed JSON: file, line, column."""
     if isinstance(error, json.JSONDecodeError):
         place = f"line {line or error.lineno}, column {error.colno}"
@@ -360,7 +360,7 @@ def _read_jsonl(file: Path, text: str) -> list[Row]:
             continue
         try:
             values = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise json_error(file, error, line=number) from error
         if not isinstance(values, dict):
             raise DatasetError(f"{file}, line {number}: need one JSON object a line, not {_short(values)}")

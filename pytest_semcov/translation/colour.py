@@ -252,7 +252,7 @@ def _header(file: Path, text: str | None) -> dict[str, Any]:
         raise _unusable(file, f"its header has no {_HEADER}")
     try:
         header = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _unusable(file, f"its header is not JSON: {error}") from error
     names = ("source", "target", "method")
     if not isinstance(header, dict) or not all(isinstance(header.get(name), str) for name in names):
