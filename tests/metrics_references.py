@@ -12,8 +12,9 @@ import numpy as np
 
 from pytest_semcov.metrics.completeness import bins_completeness, effective_rank
 from pytest_semcov.metrics.divergence import divergence_fnn
-from pytest_semcov.metrics.drift import cramer_von_mises, kolmogorov_smirnov, mmd_squared
+from pytest_semcov.metrics.feature_drift import cramer_von_mises, kolmogorov_smirnov
 from pytest_semcov.metrics.frechet import frechet_distance
+from pytest_semcov.metrics.mmd import mmd_squared
 from pytest_semcov.metrics.neighbours import coverage_radius
 from pytest_semcov.metrics.prdc import prdc
 

@@ -12,7 +12,6 @@ from pytest_semcov.errors import TooFewError
 from pytest_semcov.metrics import gaps
 from pytest_semcov.metrics.arrays import distances, squared_distances
 from pytest_semcov.metrics.completeness import semantic_cells
-from pytest_semcov.metrics.drift import mmd_squared, rbf_kernel
 from pytest_semcov.metrics.gaps import (
     COVERED,
     PARTS,
@@ -23,6 +22,7 @@ from pytest_semcov.metrics.gaps import (
     drift_gap,
     radius_gap,
 )
+from pytest_semcov.metrics.mmd import mmd_squared, rbf_kernel
 
 Rows = np.ndarray
 

@@ -8,7 +8,7 @@ from metrics_references import dataeval_core, direct_distances
 from scipy.stats import cramervonmises_2samp, ks_2samp
 
 from pytest_semcov.errors import ArgumentError, NonFiniteError, TooFewError
-from pytest_semcov.metrics.drift import kolmogorov_smirnov
+from pytest_semcov.metrics.feature_drift import kolmogorov_smirnov
 from pytest_semcov.metrics.published import PublishedFigures, published_figures, scale_by_own_range
 
 

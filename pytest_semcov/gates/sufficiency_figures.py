@@ -8,9 +8,10 @@ from pytest_semcov.gates.sufficiency_hygiene import PERMUTATIONS
 from pytest_semcov.gates.sufficiency_sets import DistanceTable, MatchedSettings
 from pytest_semcov.gates.verdict import Criterion, Outcome
 from pytest_semcov.metrics.completeness import effective_rank
-from pytest_semcov.metrics.drift import cramer_von_mises, kolmogorov_smirnov, mmd_permutation_test
+from pytest_semcov.metrics.feature_drift import cramer_von_mises, kolmogorov_smirnov
 from pytest_semcov.metrics.frechet import frechet_distance
 from pytest_semcov.metrics.gaps import COVERED, SYNTHETIC, UNCOVERED
+from pytest_semcov.metrics.mmd import mmd_permutation_test
 from pytest_semcov.metrics.prdc import prdc_from_distances
 
 _MOST_ROWS = 400

@@ -15,9 +15,9 @@ from pytest_semcov.gates.sufficiency_sets import DistanceTable, MatchedInput, Ma
 from pytest_semcov.gates.verdict import Criterion, Outcome, compare
 from pytest_semcov.metrics import hygiene
 from pytest_semcov.metrics.arrays import Mask, nearest_distances
-from pytest_semcov.metrics.drift import mmd_permutation_test
 from pytest_semcov.metrics.gaps import COVERED, SYNTHETIC, UNCOVERED
 from pytest_semcov.metrics.intervals import ratio_of_shares
+from pytest_semcov.metrics.mmd import mmd_permutation_test
 from pytest_semcov.metrics.prdc import ball_radii
 
 # Bars of the hygiene criteria.

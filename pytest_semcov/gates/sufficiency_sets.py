@@ -17,8 +17,8 @@ from pytest_semcov.metrics.arrays import (
     row_keys,
     squared_distances,
 )
-from pytest_semcov.metrics.drift import median_bandwidth, rbf_kernel
 from pytest_semcov.metrics.gaps import COVERED, SYNTHETIC, UNCOVERED
+from pytest_semcov.metrics.mmd import median_bandwidth, rbf_kernel
 from pytest_semcov.metrics.prdc import ball_radii
 
 # Larger sets are represented by this many random rows: beyond, precision gains little and tables much.
