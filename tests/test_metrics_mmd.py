@@ -11,7 +11,7 @@ import pytest
 from pytest_semcov.errors import ArgumentError, TooFewError
 from pytest_semcov.metrics.arrays import squared_distances
 from pytest_semcov.metrics.mmd import (
-    median_bandwidth,
+    median_bandwidth_from_distances,
     mmd_permutation_test,
     mmd_squared,
     mmd_test,
@@ -89,7 +89,7 @@ def weighted_lower_median(blocks: list[tuple[np.ndarray, Fraction]]) -> float:
 
 
 @pytest.mark.parametrize(("n", "m"), [(8, 8), (5, 13)])
-def test_median_bandwidth(n: int, m: int) -> None:
+def test_median_bandwidth_from_distances(n: int, m: int) -> None:
     u, c = normal(n), 3 * normal(m, seed=1)
     across, within_u, within_c = squared_distances(u, c), squared_distances(u), squared_distances(c)
     expected = weighted_lower_median(
@@ -99,18 +99,18 @@ def test_median_bandwidth(n: int, m: int) -> None:
             (within_c[np.triu_indices(m, 1)], Fraction(1, 4)),
         ]
     )
-    found = median_bandwidth(across, within_u, within_c)
+    found = median_bandwidth_from_distances(across, within_u, within_c)
     assert 2 * found**2 == pytest.approx(expected)
-    assert median_bandwidth(across.T, within_c, within_u) == pytest.approx(found)
+    assert median_bandwidth_from_distances(across.T, within_c, within_u) == pytest.approx(found)
 
 
-def test_median_bandwidth_with_copies() -> None:
+def test_median_bandwidth_from_distances_with_copies() -> None:
     zero = np.zeros((4, 4))
-    assert median_bandwidth(zero, zero, zero) == 1
+    assert median_bandwidth_from_distances(zero, zero, zero) == 1
     # The median is 0: the smallest positive distance takes its place.
     apart = zero.copy()
     apart[0, 1:] = apart[1:, 0] = [8.0, 50.0, 50.0]
-    assert median_bandwidth(zero, zero, apart) == pytest.approx(2.0)
+    assert median_bandwidth_from_distances(zero, zero, apart) == pytest.approx(2.0)
 
 
 def test_permutation_p_against_all_relabellings() -> None:

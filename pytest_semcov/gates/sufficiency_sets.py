@@ -18,7 +18,7 @@ from pytest_semcov.metrics.arrays import (
     squared_distances,
 )
 from pytest_semcov.metrics.gaps import COVERED, SYNTHETIC, UNCOVERED
-from pytest_semcov.metrics.mmd import median_bandwidth, rbf_kernel
+from pytest_semcov.metrics.mmd import median_bandwidth_from_distances, rbf_kernel
 from pytest_semcov.metrics.prdc import ball_radii
 
 # Larger sets are represented by this many random rows: beyond, precision gains little and tables much.
@@ -165,7 +165,7 @@ class DistanceTable:
     def kernel(self) -> Doubles:
         """RBF kernel of all rows, bandwidth by U and C alone."""
         u, c = self.of(UNCOVERED), self.of(COVERED)
-        bandwidth = median_bandwidth(
+        bandwidth = median_bandwidth_from_distances(
             self.squared[np.ix_(u, c)], self.squared[np.ix_(u, u)], self.squared[np.ix_(c, c)]
         )
         return rbf_kernel(self.squared, bandwidth)

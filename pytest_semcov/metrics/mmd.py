@@ -17,7 +17,7 @@ from pytest_semcov.metrics.arrays import (
 )
 
 
-def median_bandwidth(squared_across: Doubles, squared_u: Doubles, squared_c: Doubles) -> float:
+def median_bandwidth_from_distances(squared_across: Doubles, squared_u: Doubles, squared_c: Doubles) -> float:
     """Bandwidth σ of the RBF kernel exp(-d² / 2σ²) by the median heuristic on U ∪ C.
 
     2σ² = median squared distance over pairs of different rows, the two sets counting alike whatever their
@@ -67,7 +67,7 @@ def mmd_squared(a: ArrayLike, b: ArrayLike, *, bandwidth: float) -> float:
     a, b
         ``(n, d)`` and ``(m, d)``, at least 2 rows each.
     bandwidth
-        σ of exp(-d² / 2σ²), e.g. from :func:`median_bandwidth`. It must be the same for all distances that
+        σ of exp(-d² / 2σ²), e.g. from :func:`median_bandwidth_from_distances`. It must be the same for all distances that
         are compared.
     """
     kernel, size = _pooled_kernel(a, b, bandwidth)
