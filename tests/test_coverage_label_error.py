@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from scipy.stats import betabinom
 
 from pytest_semcov.errors import ArgumentError
-from pytest_semcov.metrics.label_error import corrected_count
+from pytest_semcov.gates.coverage import CoverageBars, coverage_verdict
+from pytest_semcov.gates.figures import LabelError, SemanticEvidence
+from pytest_semcov.gates.verdict import Outcome
+from pytest_semcov.metrics.label_error import corrected_count, most_errors
+from pytest_semcov.semantics.evidence import gather_evidence
+from pytest_semcov.semantics.labelling import Labels
 
 
 def test_rogan_gladen_by_hand() -> None:
@@ -115,3 +120,78 @@ def test_impossible_counts_are_refused() -> None:
         corrected_count(5, 4, recall=(1, 1), specificity=(1, 1))
     with pytest.raises(ArgumentError, match="recall hits=2"):
         corrected_count(1, 4, recall=(2, 1), specificity=(1, 1))
+
+
+def test_the_upper_bound_is_at_fault_for_any_of_many_counts_as_rarely_as_for_one() -> None:
+    single = corrected_count(40, 200, recall=(90, 100), specificity=(190, 200), level=0.95)[1]
+    six = corrected_count(40, 200, recall=(90, 100), specificity=(190, 200), comparisons=6)[1]
+    wide = corrected_count(40, 200, recall=(90, 100), specificity=(190, 200), level=1 - 0.05 / 6)[1]
+    assert six == (single[0], wide[1])
+    assert six[1] > single[1]
+    with pytest.raises(ArgumentError, match="comparisons=0"):
+        corrected_count(1, 4, recall=(1, 1), specificity=(1, 1), comparisons=0)
+
+
+@pytest.mark.parametrize(("errors", "trials", "images"), [(0, 50, 30), (5, 100, 200), (10, 20, 7)])
+def test_most_errors_is_the_quantile_of_errors_at_an_uncertain_rate(
+    errors: int, trials: int, images: int
+) -> None:
+    most = most_errors(errors, trials, images)
+    at_most = np.cumsum(betabinom.pmf(np.arange(images + 1), images, errors + 0.5, trials - errors + 0.5))
+    assert at_most[most] >= 0.975 - 1e-9
+    assert most == 0 or at_most[most - 1] < 0.975
+    assert most_errors(errors, trials, 0) == 0
+
+
+def grouped(**fields: object) -> SemanticEvidence:
+    """60 of 160 images are labelled night, in seven groups."""
+    error = LabelError(recall=(85, 100), specificity=(95, 100))
+    return SemanticEvidence(
+        "day_night",
+        counts={"day": 100, "night": 60},
+        groups={"day": 20, "night": 7},
+        label_error={"night": error},
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def test_false_alarms_may_be_groups_of_their_own_though_they_and_misses_cancel_in_the_count() -> None:
+    # About five false alarms; the corrected count, 57 to 81, says nothing of them.
+    verdict = coverage_verdict(grouped())
+    criterion = verdict["groups[night]"]
+    assert verdict["count[night]"].outcome is Outcome.PASS
+    assert criterion.outcome is Outcome.INCONCLUSIVE
+    assert criterion.interval is not None
+    low, high = criterion.interval
+    assert low == 0.0
+    assert high >= 7 + 5
+
+
+def test_false_alarms_hardly_make_up_a_group_of_many_images() -> None:
+    sizes = {"night": (1, 1, 2, 14, 14, 14, 14)}
+    criterion = coverage_verdict(grouped(group_images=sizes), CoverageBars(min_groups=4))["groups[night]"]
+    assert criterion.interval is not None
+    assert criterion.interval[0] == 4.0
+    assert criterion.outcome is Outcome.PASS
+
+
+def test_images_per_group_are_counted_for_groups_of_real_images_only() -> None:
+    labels = Labels(
+        "day_night",
+        ("day", "night"),
+        np.array([1, 1, 1, 0, 0, 1]),
+        None,
+        None,
+        "test",
+        tuple("abcdef"),
+    )
+    evidence = gather_evidence(
+        labels,
+        groups=["v", "v", "w", "w", "w", "x"],
+        synthetic=[False, False, False, False, False, True],
+    )
+    assert evidence.groups == {"day": 1, "night": 3}
+    assert {name: sorted(sizes) for name, sizes in evidence.group_images.items()} == {
+        "day": [2],
+        "night": [1, 2],
+    }

@@ -149,6 +149,9 @@ class SemanticEvidence:
         Accepted synthetic images per category.
     groups
         Distinct groups per category, real and synthetic; ``None`` where groups are not known.
+    group_images
+        Category → numbers of its images in each group that holds real ones only. A labeller's false alarms
+        can make up a group of few images, hardly one of many. In a category left out any group may have one.
     label_source
         Where the labels come from, for people.
     estimated
@@ -171,6 +174,7 @@ class SemanticEvidence:
     possible: Mapping[str, int] | None = None
     synthetic: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, int] | None = None
+    group_images: Mapping[str, Sequence[int]] = field(default_factory=dict)
     label_source: str = "labels as given"
     estimated: bool = False
     label_error: Mapping[str, LabelError] = field(default_factory=dict)

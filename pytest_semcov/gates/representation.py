@@ -8,13 +8,14 @@ INCONCLUSIVE.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
 from pytest_semcov.errors import ArgumentError
-from pytest_semcov.gates.figures import CategoryImportance, SemanticEvidence
+from pytest_semcov.gates.figures import CategoryImportance, LabelError, SemanticEvidence
 from pytest_semcov.gates.verdict import Criterion, Outcome, combine, compare
-from pytest_semcov.metrics.label_error import corrected_count
+from pytest_semcov.metrics.label_error import corrected_count, most_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,11 @@ def _count(evidence: SemanticEvidence, name: str) -> tuple[float, tuple[float, f
     if error is not None:
         certain = sum(evidence.counts.values())
         value, (low, high) = corrected_count(
-            real, certain, recall=error.recall, specificity=error.specificity
+            real,
+            certain,
+            recall=error.recall,
+            specificity=error.specificity,
+            comparisons=len(evidence.counts),
         )
         parts.append(f"{real} labelled, corrected for {error}")
     elif evidence.estimated:
@@ -229,16 +234,42 @@ def _count(evidence: SemanticEvidence, name: str) -> tuple[float, tuple[float, f
 def _groups(
     evidence: SemanticEvidence, bars: CoverageBars, name: str, interval: tuple[float, float] | None
 ) -> Criterion | None:
-    """Hold the number of groups against its bar; every image that may be wrong may be a group of its own."""
+    """Hold the number of groups against its bar."""
     if evidence.groups is None:
         return None
     groups = evidence.groups.get(name, 0)
     bounds = None
     if interval is not None:
-        images = evidence.counts[name] + evidence.synthetic.get(name, 0)
-        fewer, more = max(0.0, images - interval[0]), max(0.0, interval[1] - images)
-        bounds = (max(0.0, groups - fewer), groups + more)
+        false_alarms, misses = 0, 0
+        error = evidence.label_error.get(name)
+        if error is not None:
+            false_alarms, misses = _most_wrong(evidence, name, error, interval)
+        possible = evidence.uncertain if evidence.possible is None else evidence.possible.get(name, 0)
+        # Any image that was missed, or whose label is uncertain, may be a group of its own.
+        bounds = (groups - _groups_of(false_alarms, evidence, name), groups + misses + possible)
     return compare(f"groups[{name}]", groups, bar=bars.min_groups, interval=bounds)
+
+
+def _most_wrong(
+    evidence: SemanticEvidence, name: str, error: LabelError, interval: tuple[float, float]
+) -> tuple[int, int]:
+    """Return how many images at most carry a category's label wrongly, and lack it wrongly."""
+    certain, real = sum(evidence.counts.values()), evidence.counts[name]
+    possible = evidence.uncertain if evidence.possible is None else evidence.possible.get(name, 0)
+    synthetic = evidence.synthetic.get(name, 0)
+    fewest, most = int(interval[0]) - synthetic, int(interval[1]) - synthetic - possible
+    (hits, own), (rejections, others) = error.recall, error.specificity
+    false_alarms = most_errors(others - rejections, others, certain - fewest)
+    misses = most_errors(own - hits, own, most, level=1 - 0.025 / len(evidence.counts))
+    return min(false_alarms, real), misses
+
+
+def _groups_of(images: int, evidence: SemanticEvidence, name: str) -> int:
+    """Return how many of a category's groups so many of its images can make up, the smallest first."""
+    sizes = evidence.group_images.get(name)
+    if sizes is None:
+        return min(images, (evidence.groups or {}).get(name, 0))
+    return sum(filled <= images for filled in itertools.accumulate(sorted(sizes)))
 
 
 def _left_open(criterion: Criterion, reason: str) -> Criterion:

@@ -20,6 +20,7 @@ def corrected_count(
     recall: tuple[int, int],
     specificity: tuple[int, int],
     level: float = 0.95,
+    comparisons: int = 1,
 ) -> tuple[float, tuple[int, int]]:
     """Correct a count of labels for the labeller's known errors.
 
@@ -35,6 +36,10 @@ def corrected_count(
         (k, n): of n images known to be of another category, k did not get its label.
     level
         Confidence level of the interval.
+    comparisons
+        Of how many counts one below its bar decides: the upper bound is then widened (Bonferroni), so that
+        it is at fault for any of them as rarely as for a single one. The lower bound is not: where all
+        counts must reach their bars, none needs it.
 
     Returns
     -------
@@ -42,7 +47,8 @@ def corrected_count(
         Rogan-Gladen estimate, (labelled - images·(1 - specificity)) / (recall + specificity - 1),
         held within 0 and ``images``; ``labelled`` itself where the labeller is no better than chance.
     interval
-        All true counts that are not rejected at (1 - level)/2 on either side. Given a true count t, the
+        All true counts that are not rejected at (1 - level)/2 on either side (above: at that over
+        ``comparisons``). Given a true count t, the
         number of labels is the sum of two beta-binomial counts, t hits and ``images`` - t false alarms,
         whose rates have Jeffreys posteriors from the counts above: so the interval carries both the
         chance in this data set and how little is known of the labeller. (0, ``images``) where the
@@ -51,7 +57,7 @@ def corrected_count(
     Raises
     ------
     ArgumentError
-        If a count is negative or exceeds its total.
+        If a count is negative or exceeds its total, or ``comparisons`` is below 1.
 
     Notes
     -----
@@ -62,6 +68,8 @@ def corrected_count(
     _check_counts(labelled, images, "labelled", "images")
     _check_counts(*recall, "recall hits", "recall images")
     _check_counts(*specificity, "specificity hits", "specificity images")
+    if comparisons < 1:
+        raise ArgumentError(f"comparisons={comparisons}: need at least 1")
     hit_rate = _posterior_mean(*recall)
     false_alarm_rate = 1.0 - _posterior_mean(*specificity)
     if not recall[1] or not specificity[1] or hit_rate <= false_alarm_rate:
@@ -91,8 +99,26 @@ def corrected_count(
         return at_most, 1.0 - below
 
     low = _first(lambda count: probability(count)[1] > tail, images)
-    high = images - _first(lambda back: probability(images - back)[0] > tail, images)
+    high = images - _first(lambda back: probability(images - back)[0] > tail / comparisons, images)
     return estimate, (min(low, high), max(low, high))
+
+
+def most_errors(errors: int, trials: int, images: int, *, level: float = 0.975) -> int:
+    """Return how many of ``images`` a labeller gets wrong at most, at the given one-sided level.
+
+    Parameters
+    ----------
+    errors, trials
+        Of so many trials so many were wrong, where the truth was known.
+    images
+        Images that may be got wrong.
+    level
+        Probability that the number is not exceeded: a beta-binomial quantile, the rate of errors having the
+        Jeffreys posterior.
+    """
+    from scipy.stats import betabinom
+
+    return int(betabinom.ppf(level, images, *_beta_parameters(errors, trials))) if images else 0
 
 
 def _first(accepted: Callable[[int], bool], last: int) -> int:

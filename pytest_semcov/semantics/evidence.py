@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -59,19 +60,24 @@ def gather_evidence(
             f"labels of {labels.semantic!r}: synthetic and groups need one entry per image ({images})"
         )
     counts, synthetic_counts = labels.select(~made).counts(), labels.select(made).counts()
-    group_counts = None
+    group_counts: dict[str, int] | None = None
+    group_images: dict[str, tuple[int, ...]] = {}
     if groups is not None and any(group is not None for group in groups):
         names = [("image", row) if group is None else ("group", group) for row, group in enumerate(groups)]
-        group_counts = {
-            category: len({names[row] for row in np.flatnonzero(labels.mask(category)).tolist()})
-            for category in labels.categories
-        }
+        group_counts = {}
+        for category in labels.categories:
+            mask = labels.mask(category)
+            members = Counter(names[row] for row in np.flatnonzero(mask).tolist())
+            with_synthetic = {names[row] for row in np.flatnonzero(mask & made).tolist()}
+            group_counts[category] = len(members)
+            group_images[category] = tuple(members[name] for name in members.keys() - with_synthetic)
     return SemanticEvidence(
         semantic=labels.semantic,
         counts=counts,
         uncertain=labels.select(~made).uncertain,
         synthetic=synthetic_counts,
         groups=group_counts,
+        group_images=group_images,
         label_source=labels.source,
         estimated=labels.estimated,
         label_error=dict(label_error or {}),
