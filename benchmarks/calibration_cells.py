@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-from pytest_semcov.gates.verdict import Outcome, Plain
+from pytest_semcov.gates.verdict import Outcome, Plain, Verdict
 from pytest_semcov.metrics.intervals import clopper_pearson
 
 Progress = Callable[[int, int], None]
 """Called with the number of runs done and the number of all runs."""
 
 _RUNS_A_TASK = 20
+_SHOWN_REASONS = 3
 _PENDING: Sequence[Cell] = ()
 
 
@@ -34,14 +35,14 @@ class Cell:
     n
         The size that the case is studied over.
     run
-        Takes a seed and returns the outcome of one simulated data set.
+        Takes a seed and returns the verdict of one simulated data set, or its outcome alone.
     """
 
     gate: str
     case: str
     expected: Outcome
     n: int
-    run: Callable[[int], Outcome]
+    run: Callable[[int], Outcome | Verdict]
 
     def __post_init__(self) -> None:
         if self.expected not in (Outcome.PASS, Outcome.FAIL):
@@ -61,6 +62,9 @@ class Tally:
         Of the cell.
     passed, failed, inconclusive
         Numbers of runs.
+    reasons
+        Criteria that failed and in how many runs, the most frequent first; empty where runs return
+        outcomes alone.
     """
 
     gate: str
@@ -70,6 +74,7 @@ class Tally:
     passed: int
     failed: int
     inconclusive: int
+    reasons: tuple[tuple[str, int], ...] = ()
 
     @property
     def runs(self) -> int:
@@ -105,6 +110,7 @@ class Tally:
             "wrong": self.wrong,
             "wrong_upper": self.wrong_upper,
             "inconclusive_share": self.inconclusive_share,
+            "reasons": dict(self.reasons),
         }
 
 
@@ -145,9 +151,11 @@ def measure(
         for start in range(0, runs, _RUNS_A_TASK)
     ]
     counts: list[Counter[Outcome]] = [Counter() for _ in cells]
+    reasons: list[Counter[str]] = [Counter() for _ in cells]
     done = 0
-    for (number, start, stop, _), found in zip(tasks, _results(cells, tasks, workers), strict=True):
+    for (number, start, stop, _), (found, why) in zip(tasks, _results(cells, tasks, workers), strict=True):
         counts[number].update(found)
+        reasons[number].update(why)
         done += stop - start
         if progress is not None:
             progress(done, runs * len(cells))
@@ -160,22 +168,24 @@ def measure(
             passed=count[Outcome.PASS],
             failed=count[Outcome.FAIL],
             inconclusive=count[Outcome.INCONCLUSIVE],
+            reasons=tuple(why.most_common()),
         )
-        for cell, count in zip(cells, counts, strict=True)
+        for cell, count, why in zip(cells, counts, reasons, strict=True)
     ]
 
 
 def table(tallies: Sequence[Tally]) -> str:
     """Return a markdown table, one cell a line."""
     lines = [
-        "| gate | case | right | n | PASS | FAIL | INCONCLUSIVE | wrong, upper 95 % bound |",
-        "|---|---|---|---:|---:|---:|---:|---:|",
+        "| gate | case | right | n | PASS | FAIL | INCONCLUSIVE | wrong, upper 95 % bound | failed |",
+        "|---|---|---|---:|---:|---:|---:|---:|---|",
     ]
     for each in tallies:
+        why = ", ".join(f"{name} {count}" for name, count in each.reasons[:_SHOWN_REASONS])
         lines.append(
             f"| {each.gate} | {each.case} | {each.expected.value} | {each.n} | {each.passed} | {each.failed} "
             f"| {each.inconclusive} ({each.inconclusive_share:.0%}) "
-            f"| {each.wrong} of {each.runs}, {each.wrong_upper:.1%} |"
+            f"| {each.wrong} of {each.runs}, {each.wrong_upper:.1%} | {why} |"
         )
     return "\n".join(lines)
 
@@ -187,10 +197,11 @@ def run_seed(cell: Cell, run: int, seed: int) -> int:
 
 
 Task = tuple[int, int, int, int]
+Counts = tuple[Counter[Outcome], Counter[str]]
 
 
-def _results(cells: Sequence[Cell], tasks: Sequence[Task], workers: int) -> Iterator[Counter[Outcome]]:
-    """Yield the outcomes of each task, in their order."""
+def _results(cells: Sequence[Cell], tasks: Sequence[Task], workers: int) -> Iterator[Counts]:
+    """Yield the outcomes and reasons of each task, in their order."""
     global _PENDING
     _PENDING = cells
     try:
@@ -204,14 +215,18 @@ def _results(cells: Sequence[Cell], tasks: Sequence[Task], workers: int) -> Iter
         _PENDING = ()
 
 
-def _run_task(task: Task) -> Counter[Outcome]:
+def _run_task(task: Task) -> Counts:
     """Run a few runs of one cell; the cells come through the fork, not through a pickle."""
     number, start, stop, seed = task
     cell = _PENDING[number]
     found: Counter[Outcome] = Counter()
+    why: Counter[str] = Counter()
     for run in range(start, stop):
         outcome = cell.run(run_seed(cell, run, seed))
+        if isinstance(outcome, Verdict):
+            why.update(outcome.failed)
+            outcome = outcome.outcome
         if outcome is Outcome.INFO or not isinstance(outcome, Outcome):
             raise ValueError(f"{cell}: a run returned {outcome!r}")
         found[outcome] += 1
-    return found
+    return found, why
