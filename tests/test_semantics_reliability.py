@@ -127,8 +127,10 @@ def test_many_correct_labels_pass_with_exact_intervals() -> None:
     measured = measure_reliability(labels_of(found, categories), reference_of(truth, categories))
     verdict = label_reliability_verdict(measured)
     assert verdict.outcome is Outcome.PASS
-    interval = binomtest(39, 40).proportion_ci(method="exact")
-    assert verdict["recall[day]"].interval == pytest.approx((interval.low, interval.high))
+    single = binomtest(39, 40).proportion_ci(method="exact")
+    # Any of four figures below its bar is a failure: the upper bounds hold for the four together.
+    together = binomtest(39, 40).proportion_ci(1 - 0.05 / 4, method="exact")
+    assert verdict["recall[day]"].interval == pytest.approx((single.low, together.high))
     assert verdict["precision[night]"].value == pytest.approx(40 / 41)
     assert verdict["agreement"].outcome is Outcome.INFO
     assert verdict.counts["reference night"] == 40

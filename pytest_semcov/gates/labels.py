@@ -28,8 +28,9 @@ def label_reliability_verdict(
     reliability
         What was measured.
     min_precision, min_recall
-        Bars for every category; their exact (Clopper-Pearson) 95 % intervals must lie above. With few
-        reference labels they contain the bar: INCONCLUSIVE. An uncertain label counts as not found.
+        Bars for every category; exact (Clopper-Pearson) 95 % intervals must lie above. With few reference
+        labels they contain the bar: INCONCLUSIVE. Since one figure below its bar is a FAIL, the upper bounds
+        hold for all figures together (Bonferroni). An uncertain label counts as not found.
     min_agreement
         Bar for the share of images that get the same category under all wordings. Default 0.8 where it was
         measured; given explicitly, a missing measurement is INCONCLUSIVE.
@@ -72,14 +73,14 @@ def label_reliability_verdict(
             summary=f"{semantic}: labels cannot be judged: {reliability.problem}",
         )
     criteria = []
+    figures = 2 * len(reliability.matches)
     for match in reliability.matches:
-        name = match.category
-        criteria.append(
-            _share(f"precision[{name}]", match.correct, match.labelled, min_precision, f"labelled {name}")
-        )
-        criteria.append(
-            _share(f"recall[{name}]", match.correct, match.actual, min_recall, f"known to be {name}")
-        )
+        name, correct = match.category, match.correct
+        for figure, images, bar, what in (
+            (f"precision[{name}]", match.labelled, min_precision, f"labelled {name}"),
+            (f"recall[{name}]", match.actual, min_recall, f"known to be {name}"),
+        ):
+            criteria.append(_share(figure, correct, images, bar, what, comparisons=figures))
     criteria.append(
         compare(
             "uncertain",
@@ -117,16 +118,19 @@ def label_reliability_verdict(
     )
 
 
-def _share(name: str, hits: int, images: int, bar: float, what: str) -> Criterion:
+def _share(name: str, hits: int, images: int, bar: float, what: str, *, comparisons: int) -> Criterion:
+    """Hold a share against its bar: below it surely, if so even with as many comparisons as there are."""
     if not images:
         return Criterion(
             name, None, bar, None, Outcome.INCONCLUSIVE, f"no image with a reference is {what}: not measured"
         )
+    low, _ = clopper_pearson(hits, images)
+    _, high = clopper_pearson(hits, images, confidence=1 - 0.05 / comparisons)
     return compare(
         name,
         hits / images,
         bar=bar,
-        interval=clopper_pearson(hits, images),
+        interval=(low, high),
         note=f"{hits} of {images} {what}",
     )
 
