@@ -96,12 +96,13 @@ def test_ties_by_definition(x: np.ndarray, y: np.ndarray, k: int, seed: int) -> 
     real_radius = np.sort(squared(x, x), axis=1)[:, k]
     synthetic_radius = np.sort(squared(y, y), axis=1)[:, k]
     across = squared(x, y)
-    in_real = (across < real_radius[:, None]) | (across == 0)
-    in_synthetic = (across < synthetic_radius[None, :]) | (across == 0)
+    in_real = across <= real_radius[:, None]
+    in_synthetic = across <= synthetic_radius[None, :]
+    in_open_ball = (across < real_radius[:, None]) | (across == 0)
     expected = {
         "precision": in_real.any(axis=0).mean(),
         "recall": in_synthetic.any(axis=1).mean(),
-        "density": in_real.sum(axis=0).mean() / k,
+        "density": in_open_ball.sum(axis=0).mean() / k,
         "coverage": in_real.any(axis=1).mean(),
     }
     assert_same(prdc(x, y, k=k), expected)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,11 +20,13 @@ Floats = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
+_Number = TypeVar("_Number", bound=np.floating[Any])
 
 _SHOWN_ROWS = 10
 # Relative size of a squared distance below which the expansion |a|² + |b|² - 2ab has lost too many digits.
 _CANCELLATION = 1e-7
 _BLOCK_VALUES = 4_000_000
+_LARGEST = 1e150
 
 
 def as_embeddings(values: ArrayLike, *, name: str = "embeddings") -> Floats:
@@ -140,13 +142,24 @@ def squared_distances(a: Floats, b: Floats | None = None) -> Doubles:
     -------
     squared
         ``(n, m)`` float64.
+
+    Raises
+    ------
+    ArgumentError
+        If values are so large that their squares are beyond float64.
     """
     within = b is None
     left = np.asarray(a, dtype=np.float64)
     right = left if b is None else np.asarray(b, dtype=np.float64)
+    largest = max(float(np.abs(left).max()), float(np.abs(right).max()))
+    if largest > _LARGEST:
+        raise ArgumentError(
+            f"embeddings hold values of {largest:.3g}: above {_LARGEST:.0e} squared distances are too large "
+            "for a float64; divide all sets by one number"
+        )
     # Equal rows are computed once: a set of copies would otherwise need every pair again.
-    left, left_rows = _distinct(left)
-    right, right_rows = (left, left_rows) if within else _distinct(right)
+    left, left_rows = distinct_rows(left)
+    right, right_rows = (left, left_rows) if within else distinct_rows(right)
     centre = (left.mean(axis=0) + right.mean(axis=0)) / 2
     x = left - centre
     y = x if within else right - centre
@@ -170,14 +183,25 @@ def squared_distances(a: Floats, b: Floats | None = None) -> Doubles:
     return squared
 
 
-def _distinct(array: Doubles) -> tuple[Doubles, Indices]:
-    """Return the distinct rows, in order of first appearance, and each row's place among them."""
-    places: dict[bytes, int] = {}
-    rows = np.asarray([places.setdefault(key, len(places)) for key in row_keys(array)], dtype=np.intp)
-    if len(places) == len(array):
-        return array, rows
-    _, first = np.unique(rows, return_index=True)
-    return array[first], rows
+def distinct_rows(array: NDArray[_Number]) -> tuple[NDArray[_Number], Indices]:
+    """Return the distinct rows, in order of first appearance, and each row's place among them.
+
+    The array itself where no row occurs twice.
+    """
+    # Equal rows have equal sums; only rows whose sum occurs twice need be compared.
+    weights = np.random.default_rng(0).standard_normal((array.shape[1],)).astype(array.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.einsum("ij,j->i", array, weights)
+    _, place, counts = np.unique(sums, return_inverse=True, return_counts=True)
+    suspects = np.flatnonzero((counts[place] > 1) | ~np.isfinite(sums))
+    first = np.arange(len(array))
+    seen: dict[bytes, int] = {}
+    for row, key in zip(suspects.tolist(), row_keys(array[suspects]), strict=True):
+        first[row] = seen.setdefault(key, row)
+    distinct = np.flatnonzero(first == np.arange(len(array)))
+    if len(distinct) == len(array):
+        return array, first
+    return array[distinct], np.searchsorted(distinct, first)
 
 
 def distances(a: Floats, b: Floats | None = None) -> Doubles:
