@@ -22,7 +22,7 @@ from pytest_semcov.metrics.completeness import effective_rank
 from pytest_semcov.metrics.feature_drift import FeatureDrift, cramer_von_mises, kolmogorov_smirnov
 from pytest_semcov.metrics.frechet import frechet_distance
 from pytest_semcov.metrics.mmd import mmd_test
-from pytest_semcov.metrics.neighbours import kth_neighbour_distances
+from pytest_semcov.metrics.neighbours import NeighbourIndex, kth_neighbour_distances
 from pytest_semcov.metrics.prdc import prdc
 
 Rows = NDArray[np.float32]
@@ -212,6 +212,21 @@ def radius_floor(rows: int, width: int) -> Case:
     )
 
 
+def radius_after_addition(rows: int, added: int, width: int, *, all_rows: bool = False) -> Case:
+    """Distances to the 20th other row once rows were added, against dataeval, which starts again.
+
+    Of the rows that were there before, or of all.
+    """
+    x = in_unit_interval(clustered(rows + added, width, seed=1))
+    index = NeighbourIndex(x[:rows], k=_K)
+    wanted = rows + added if all_rows else rows
+    return Case(
+        ours=lambda: index.with_added(x[rows:], list_added=all_rows).neighbours.distance[:, -1],
+        peers={"": lambda: dataeval("core").coverage_adaptive(x, _K, 0.01)["critical_value_radii"][:wanted]},
+        tolerance=1e-5,
+    )
+
+
 def radius_alone(rows: int, width: int) -> Case:
     """Distances to the 20th other row, for their memory."""
     x = clustered(rows, width, seed=1)
@@ -381,6 +396,24 @@ ROWS = (
             repeats,
         )
         for rows, repeats in ((5_000, 5), (20_000, 3))
+    ),
+    Row(
+        "added-1k",
+        "radius, rows added",
+        radius_after_addition,
+        (5_000, 1_000, 512),
+        (200, 50, 64),
+        "dataeval",
+        speed_up(5),
+        5,
+    ),
+    Row(
+        "added-1k-all",
+        "radius, of added too",
+        functools.partial(radius_after_addition, all_rows=True),
+        (5_000, 1_000, 512),
+        (200, 50, 64),
+        "dataeval",
     ),
     Row("ks-5k", "Kolmogorov-Smirnov", _KS, (5_000, 512), _SMALL, "dataeval", speed_up(8)),
     Row("ks-20k", "Kolmogorov-Smirnov", _KS, (20_000, 512), _SMALL, "dataeval", speed_up(4)),
