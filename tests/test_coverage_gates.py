@@ -25,9 +25,23 @@ def evidence(semantic: str = "day_night", **fields: object) -> SemanticEvidence:
     return SemanticEvidence(semantic, **{"counts": {"day": 120, "night": 20}, **fields})  # type: ignore[arg-type]
 
 
-def figures(category: str, *, lift: float = 3.0, p: float = 0.001, count: int = 20) -> CategoryImportance:
+def figures(
+    category: str,
+    *,
+    lift: float = 3.0,
+    p: float = 0.001,
+    count: int = 20,
+    separability: float | None = None,
+) -> CategoryImportance:
     return CategoryImportance(
-        "day_night", category, count, recall=0.3 * lift, expected=0.3, p_value=p / 2, adjusted_p=p
+        "day_night",
+        category,
+        count,
+        recall=0.3 * lift,
+        expected=0.3,
+        p_value=p / 2,
+        adjusted_p=p,
+        separability=separability,
     )
 
 
@@ -259,10 +273,26 @@ def test_under_represented_and_important_fails_the_scan() -> None:
 
 @pytest.mark.parametrize(("lift", "p"), [(1.4, 0.0001), (3.0, 0.02)])
 def test_under_represented_but_not_important_is_a_note(lift: float, p: float) -> None:
-    verdict = scan_verdict([evidence(importance={"night": figures("night", lift=lift, p=p)})])
+    small = figures("night", lift=lift, p=p, separability=0.6)
+    verdict = scan_verdict([evidence(importance={"night": small})])
     assert verdict.passed
     assert verdict["day_night[night]"].outcome is Outcome.INFO
     assert "day_night[night]" in verdict.details[-1]
+
+
+@pytest.mark.parametrize(
+    ("separability", "reason"),
+    [(0.99, "a linear classifier tells its images apart"), (None, "separability not measured")],
+)
+def test_images_that_do_not_gather_but_are_told_apart_may_be_important(
+    separability: float | None, reason: str
+) -> None:
+    open_figures = figures("night", lift=1.1, p=0.5, separability=separability)
+    verdict = scan_verdict([evidence(importance={"night": open_figures})])
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    criterion = verdict["day_night[night]"]
+    assert criterion.outcome is Outcome.INCONCLUSIVE
+    assert reason in criterion.note
 
 
 def test_absent_is_a_note_or_a_failure_as_wished() -> None:

@@ -109,9 +109,10 @@ def scan_verdict(
     -------
     verdict
         Of kind ``"scan"``, one criterion ``semantic[category]`` per category: its count against the count
-        that is required. Under-represented and not important is a note (INFO). INCONCLUSIVE is a category
-        with too few images for its importance to be known (one to nine), and a semantic that could not be
-        labelled or has too many uncertain labels.
+        that is required. Under-represented and not important is a note (INFO): the images neither gather in
+        one cluster nor does a linear classifier tell them apart. INCONCLUSIVE is a category of which only
+        the second holds, or with too few images for its importance to be known (one to nine), and a semantic
+        that could not be labelled or has too many uncertain labels.
 
     Raises
     ------
@@ -282,8 +283,26 @@ def _scan_outcome(category: Representation, bars: CoverageBars, absent: str) -> 
     if important is None:
         return Outcome.INCONCLUSIVE, f"{category.note}; {shown}"
     if not important:
-        return Outcome.INFO, f"{category.note}; not important: {shown}"
+        return _unimportant(category, figures, shown)
     return category.outcome, f"{category.note}; important: {shown}"
+
+
+def _unimportant(
+    category: Representation, figures: CategoryImportance | None, shown: str
+) -> tuple[Outcome, str]:
+    """Return a note on images that do not gather in a cluster, if nothing else tells them apart either.
+
+    Clusters follow what varies most. Where much varies beside this semantic, images that a model sees
+    perfectly well as different do not gather: that is no evidence that they do not matter.
+    """
+    told_apart = None if figures is None else figures.told_apart
+    if told_apart is False:
+        return Outcome.INFO, f"{category.note}; not important: {shown}"
+    why = "a linear classifier tells its images apart" if told_apart else "separability not measured"
+    return (
+        Outcome.INCONCLUSIVE,
+        f"{category.note}; may be important, its images do not gather in one cluster, but {why}: {shown}",
+    )
 
 
 def _importance_criteria(figures: CategoryImportance | None) -> list[Criterion]:

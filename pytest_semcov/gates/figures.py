@@ -10,6 +10,10 @@ from pytest_semcov.gates.verdict import Plain, plain
 SMALLEST_KNOWN = 10
 """With fewer images the importance of a category is unknown."""
 
+TOLD_APART = 0.75
+"""From this AUC a linear classifier tells a category's images from the others: beyond what random categories
+of ten images reach, and below what the categories that an embedder sees do."""
+
 
 @dataclass(frozen=True, slots=True)
 class CategoryImportance:
@@ -63,6 +67,11 @@ class CategoryImportance:
         if self.lift is None or self.adjusted_p is None:
             return None
         return self.lift >= min_lift and self.adjusted_p <= max_p
+
+    @property
+    def told_apart(self) -> bool | None:
+        """Whether a linear classifier tells the category's images from the others; ``None`` if unknown."""
+        return None if self.separability is None else self.separability >= TOLD_APART
 
     def to_dict(self) -> dict[str, Plain]:
         """Return plain Python, the lift included."""
