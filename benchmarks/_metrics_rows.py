@@ -278,7 +278,7 @@ def mmd(rows: int, width: int) -> Case:
         peer_seconds=lambda seconds: (
             seconds["one"] + (_PERMUTATIONS - 1) * (seconds["eleven"] - seconds["one"]) / 10
         ),
-        difference=lambda a, b: abs(a[0] - b),
+        difference=lambda a, b: abs(a.squared - b),
         tolerance=2e-6,
     )
 

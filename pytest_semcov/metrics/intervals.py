@@ -19,10 +19,17 @@ def _check(successes: int, trials: int, confidence: float) -> None:
         raise TooFewError(f"an interval of a share needs at least 1 trial, have {trials}")
     if not 0 <= successes <= trials:
         raise ArgumentError(f"{successes} successes of {trials} trials: need 0 to {trials}")
-    _check_confidence(confidence)
+    require_confidence(confidence)
 
 
-def _check_confidence(confidence: float) -> None:
+def require_confidence(confidence: float) -> None:
+    """Check that a confidence is a number between 0 and 1.
+
+    Raises
+    ------
+    ArgumentError
+        If it is not.
+    """
     if not 0 < confidence < 1:
         raise ArgumentError(f"confidence is {confidence}: need a number between 0 and 1")
 
@@ -121,7 +128,7 @@ def bootstrap(
     NonFiniteError
         If the statistic of a sample is NaN or infinite.
     """
-    _check_confidence(confidence)
+    require_confidence(confidence)
     if rows < 1:
         raise TooFewError(f"a bootstrap needs at least 1 row, have {rows}")
     if repeats < 1:
