@@ -82,25 +82,30 @@ def corrected_count(
         estimate = (labelled - images * observed_false_alarms) / (observed_recall - observed_false_alarms)
         estimate = min(max(estimate, 0.0), float(images))
 
-    hits = _beta_parameters(*recall)
-    alarms = _beta_parameters(specificity[1] - specificity[0], specificity[1])
     tail = (1.0 - level) / 2.0
 
     @cache
     def probability(true_count: int) -> tuple[float, float]:
         """Return P(at most ``labelled`` labels) and P(at least ``labelled`` labels) given the true count."""
-        others = images - true_count
-        hit_counts = _beta_binomial(true_count, *hits, up_to=labelled)
-        alarm_counts = _beta_binomial(others, *alarms, up_to=labelled)
-        alarms_at_most = np.minimum(np.cumsum(alarm_counts), 1.0)
-        at_most, below = (
-            _sum_at_most(hit_counts, alarms_at_most, bound) for bound in (labelled, labelled - 1)
-        )
+        found = _hits_and_alarms(true_count, images, recall, specificity, up_to=labelled)
+        at_most, below = (_sum_at_most(*found, bound) for bound in (labelled, labelled - 1))
         return at_most, 1.0 - below
 
     low = _first(lambda count: probability(count)[1] > tail, images)
     high = images - _first(lambda back: probability(images - back)[0] > tail / comparisons, images)
     return estimate, (min(low, high), max(low, high))
+
+
+def labels_at_most(
+    labelled: int, true_count: int, images: int, *, recall: tuple[int, int], specificity: tuple[int, int]
+) -> float:
+    """Return P(at most ``labelled`` of ``images`` carry the label | ``true_count`` are of the category).
+
+    Hits and false alarms are beta-binomial counts, their rates having Jeffreys posteriors from
+    ``recall`` and ``specificity`` as for :func:`corrected_count`.
+    """
+    found = _hits_and_alarms(true_count, images, recall, specificity, up_to=max(labelled, 0))
+    return _sum_at_most(*found, labelled)
 
 
 def most_errors(errors: int, trials: int, images: int, *, level: float = 0.975) -> int:
@@ -142,6 +147,16 @@ def _first(accepted: Callable[[int], bool], last: int) -> int:
         else:
             rejected = middle
     return int(found)
+
+
+def _hits_and_alarms(
+    true_count: int, images: int, recall: tuple[int, int], specificity: tuple[int, int], *, up_to: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the probabilities of 0…``up_to`` hits, and the cumulated ones of as many false alarms."""
+    hits = _beta_binomial(true_count, *_beta_parameters(*recall), up_to=up_to)
+    errors = _beta_parameters(specificity[1] - specificity[0], specificity[1])
+    alarms = _beta_binomial(images - true_count, *errors, up_to=up_to)
+    return hits, np.minimum(np.cumsum(alarms), 1.0)
 
 
 def _beta_binomial(trials: int, a: float, b: float, *, up_to: int) -> NDArray[np.float64]:
