@@ -255,7 +255,12 @@ class _Measured:
     def _importances(self, embedded: Embeddings) -> dict[str, Importance]:
         """Measure all semantics on the real images, with one clustering for all."""
         from pytest_semcov.metrics.cluster_recall import assign_clusters
-        from pytest_semcov.semantics.importance import adjust_together, importance, permutations_for
+        from pytest_semcov.semantics.importance import (
+            adjust_together,
+            importance,
+            known_categories,
+            permutations_for,
+        )
 
         settings = self.bench.settings
         known = self.known_labels()
@@ -270,10 +275,13 @@ class _Measured:
             lambda: assign_clusters(rows, clusters=settings.clusters, seed=settings.seed),
         )
         groups = _groups([self.samples[sample_id] for sample_id in real])
+        codes_of = [each.for_ids(real).codes for each in known]
         tests = sum(len(each.categories) for each in known)
+        tested = sum(
+            known_categories(codes, len(each.categories)) for each, codes in zip(known, codes_of, strict=True)
+        )
         measured = []
-        for each in known:
-            codes = each.for_ids(real).codes
+        for each, codes in zip(known, codes_of, strict=True):
             measured.append(
                 importance(
                     rows,
@@ -287,6 +295,8 @@ class _Measured:
                     assignments=assignments,
                     embedder=embedded.name,
                     protocol=settings.protocol,
+                    max_p=settings.max_p,
+                    tests=tested,
                 )
             )
         return {each.semantic: each for each in adjust_together(measured)}

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pytest_semcov.errors import ArgumentError
+from pytest_semcov.gates.detectable import (
+    Detectable,
+    detectable_in_categories,
+    detectable_lift,
+    detectable_shortfall,
+)
 from pytest_semcov.gates.figures import CategoryImportance, SemanticEvidence
 from pytest_semcov.gates.representation import (
     CoverageBars,
@@ -76,6 +82,7 @@ def coverage_verdict(
         outcome=outcome,
         criteria=tuple(criteria),
         counts=counts,
+        smallest_detectable=detectable_in_categories(evidence, bars, categories),
         provenance={**_provenance(bars, evidence), **(provenance or {})},
         summary=_coverage_summary(evidence, categories, uncertain, outcome),
         details=tuple(_coverage_details(evidence, categories, outcome)),
@@ -124,6 +131,7 @@ def scan_verdict(
         raise ArgumentError(f"absent={absent!r}: must be 'note' or 'fail'")
     criteria: list[Criterion] = []
     details: list[str] = []
+    seen: Detectable = {}
     for evidence in evidences:
         if evidence.problem:
             criteria.append(_problem(evidence))
@@ -132,6 +140,8 @@ def scan_verdict(
         for category in judge(evidence, bars):
             outcome, note = _scan_outcome(category, bars, absent)
             criteria.append(category.as_criterion(evidence.semantic, outcome, note))
+            if category.outcome is not Outcome.PASS:
+                seen |= detectable_lift(evidence.semantic, category, bars)
             if outcome is Outcome.FAIL:
                 details.extend(_category_details(evidence, category))
     listed = _by_outcome(criteria)
@@ -171,6 +181,7 @@ def scan_verdict(
         outcome=outcome,
         criteria=tuple(criteria),
         counts={"all": max((evidence.images for evidence in evidences), default=0)},
+        smallest_detectable=seen,
         provenance={**_provenance(bars, *evidences), "absent": absent, **(provenance or {})},
         summary=summary,
         details=(*details, *notes),
@@ -213,16 +224,19 @@ def combinations_verdict(
         raise ArgumentError(f"limit={limit}: need at least 1")
     criteria: list[Criterion] = []
     uncertain: list[Criterion] = []
+    seen: Detectable = {}
     for evidence in evidences:
         if evidence.problem:
             criteria.append(_problem(evidence))
             continue
         for category in judge(evidence, bars):
             criteria.append(category.as_criterion(evidence.semantic, category.outcome, category.note))
+            seen |= detectable_shortfall(evidence, category)
         uncertain.append(uncertain_criterion(evidence, bars, name=f"uncertain[{evidence.semantic}]"))
     criteria.sort(key=lambda criterion: (_SEVERITY[criterion.outcome], criterion.value or 0.0))
     outcome = combine([*criteria, *uncertain])
     listed = _by_outcome([*criteria, *uncertain])
+    shown = _bounded(criteria, limit)
     details = []
     if outcome is Outcome.PASS:
         summary = f"all {len(criteria)} combinations are covered"
@@ -244,8 +258,9 @@ def combinations_verdict(
         kind="combinations",
         subject=", ".join(evidence.semantic for evidence in evidences),
         outcome=outcome,
-        criteria=(*_bounded(criteria, limit), *uncertain),
+        criteria=(*shown, *uncertain),
         counts={"all": max((evidence.images for evidence in evidences), default=0)},
+        smallest_detectable={each.name: seen[each.name] for each in shown if each.name in seen},
         provenance={**_provenance(bars, *evidences), **(provenance or {})},
         summary=summary,
         details=tuple(details),

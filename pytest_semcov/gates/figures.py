@@ -40,6 +40,9 @@ class CategoryImportance:
         Cross-validated AUC in [0, 1] of a linear classifier of this category against the others.
     embedder
         Name of the embedder.
+    critical_recall
+        Recall from which the adjusted p-value would be small enough, whatever the other categories show;
+        above 1 where no recall would do.
 
     All figures are ``None`` where they are unknown (fewer than ten images).
     """
@@ -54,6 +57,7 @@ class CategoryImportance:
     adjusted_p: float | None = None
     separability: float | None = None
     embedder: str = ""
+    critical_recall: float | None = None
 
     @property
     def lift(self) -> float | None:

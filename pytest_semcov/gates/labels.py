@@ -8,6 +8,7 @@ from pytest_semcov.errors import ArgumentError
 from pytest_semcov.gates.figures import LabelReliability
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict, combine, compare
 from pytest_semcov.metrics.intervals import clopper_pearson
+from pytest_semcov.metrics.power import detectable_share
 
 _SHOWN = 5
 
@@ -73,6 +74,7 @@ def label_reliability_verdict(
             summary=f"{semantic}: labels cannot be judged: {reliability.problem}",
         )
     criteria = []
+    seen: dict[str, float | None] = {}
     figures = 2 * len(reliability.matches)
     for match in reliability.matches:
         name, correct = match.category, match.correct
@@ -81,6 +83,8 @@ def label_reliability_verdict(
             (f"recall[{name}]", match.actual, min_recall, f"known to be {name}"),
         ):
             criteria.append(_share(figure, correct, images, bar, what, comparisons=figures))
+            if bar > 0:
+                seen[figure] = detectable_share(images, bar, confidence=1 - 0.05 / figures)
     criteria.append(
         compare(
             "uncertain",
@@ -112,6 +116,7 @@ def label_reliability_verdict(
             "reference": reliability.reference,
             **{f"reference {match.category}": match.actual for match in reliability.matches},
         },
+        smallest_detectable=seen,
         provenance=replay,
         summary=_summary(reliability, criteria, outcome),
         details=tuple(details),

@@ -191,6 +191,11 @@ def uncertain_criterion(
     )
 
 
+def possible_images(evidence: SemanticEvidence, name: str) -> int:
+    """Return how many images without a certain label could belong to a category."""
+    return evidence.uncertain if evidence.possible is None else evidence.possible.get(name, 0)
+
+
 def whole(value: float | None) -> str:
     """Return a number of images for people; corrected counts need not be whole."""
     if value is None:
@@ -206,7 +211,7 @@ def percent(value: float | None) -> str:
 def _count(evidence: SemanticEvidence, name: str) -> tuple[float, tuple[float, float] | None, str]:
     """Return a category's number of images, its interval (``None`` = exact) and what it is made of."""
     real, synthetic = evidence.counts[name], evidence.synthetic.get(name, 0)
-    possible = evidence.uncertain if evidence.possible is None else evidence.possible.get(name, 0)
+    possible = possible_images(evidence, name)
     parts = [f"{real} real, {synthetic} synthetic"] if synthetic else []
     value, low, high = float(real), real, real
     error = evidence.label_error.get(name)
@@ -243,19 +248,19 @@ def _groups(
         false_alarms, misses = 0, 0
         error = evidence.label_error.get(name)
         if error is not None:
-            false_alarms, misses = _most_wrong(evidence, name, error, interval)
-        possible = evidence.uncertain if evidence.possible is None else evidence.possible.get(name, 0)
+            false_alarms, misses = most_wrong(evidence, name, error, interval)
+        possible = possible_images(evidence, name)
         # Any image that was missed, or whose label is uncertain, may be a group of its own.
         bounds = (groups - _groups_of(false_alarms, evidence, name), groups + misses + possible)
     return compare(f"groups[{name}]", groups, bar=bars.min_groups, interval=bounds)
 
 
-def _most_wrong(
+def most_wrong(
     evidence: SemanticEvidence, name: str, error: LabelError, interval: tuple[float, float]
 ) -> tuple[int, int]:
     """Return how many images at most carry a category's label wrongly, and lack it wrongly."""
     certain, real = sum(evidence.counts.values()), evidence.counts[name]
-    possible = evidence.uncertain if evidence.possible is None else evidence.possible.get(name, 0)
+    possible = possible_images(evidence, name)
     synthetic = evidence.synthetic.get(name, 0)
     fewest, most = int(interval[0]) - synthetic, int(interval[1]) - synthetic - possible
     (hits, own), (rejections, others) = error.recall, error.specificity

@@ -15,6 +15,8 @@ from enum import StrEnum
 
 from pytest_semcov.errors import printable
 
+_SHOWN_DETECTABLE = 9
+
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
 
@@ -128,7 +130,9 @@ class Verdict:
     counts
         Numbers of images behind the verdict, e.g. ``{"real night": 20, "synthetic night": 98}``.
     smallest_detectable
-        Smallest effect this verdict could have seen at this size, per criterion name.
+        What the gate could have seen with this much data: per criterion name the true value, nearest to its
+        bar, at which the gate would end in FAIL with probability 0.8 by that criterion alone, in the units
+        of the criterion; ``None`` where no true value would. Values further from the bar would be seen too.
     provenance
         Protocol, model fingerprints, seed, settings and versions: what replays the verdict.
     summary
@@ -142,7 +146,7 @@ class Verdict:
     outcome: Outcome
     criteria: tuple[Criterion, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
-    smallest_detectable: Mapping[str, float] = field(default_factory=dict)
+    smallest_detectable: Mapping[str, float | None] = field(default_factory=dict)
     provenance: Mapping[str, object] = field(default_factory=dict)
     summary: str = ""
     details: tuple[str, ...] = ()
@@ -189,8 +193,21 @@ class Verdict:
         lines = [first, *(f"  {criterion}" for criterion in self.criteria)]
         if self.counts:
             lines.append("  images: " + ", ".join(f"{name} {count}" for name, count in self.counts.items()))
+        if self.smallest_detectable:
+            lines.append(f"  could have seen: {self._could_have_seen()}")
         lines.extend(f"  {line}" for line in self.details)
         return printable("\n".join(lines))
+
+    def _could_have_seen(self) -> str:
+        """Return the smallest detectable values for people."""
+        low = {criterion.name for criterion in self.criteria if criterion.at_least}
+        shown = list(self.smallest_detectable.items())[:_SHOWN_DETECTABLE]
+        parts = [
+            f"nothing of {name}" if value is None else f"{name} {'≤' if name in low else '≥'} {_short(value)}"
+            for name, value in shown
+        ]
+        more = len(self.smallest_detectable) - len(shown)
+        return ", ".join(parts) + (f" and {more} more" if more else "")
 
 
 def combine(criteria: Iterable[Criterion]) -> Outcome:

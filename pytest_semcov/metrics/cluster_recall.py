@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.metrics.arrays import Floats, as_embeddings, canonical_order, require_rows
@@ -202,3 +204,32 @@ def _until_full(offers: NDArray[np.int64], size: int | NDArray[np.int64]) -> NDA
     """Return what is taken of each offer, from left to right, until each row holds ``size``."""
     before = np.cumsum(offers, axis=1) - offers
     return np.asarray(np.clip(size - before, 0, offers))
+
+
+def largest_cell_at_most(bound: int, count: int, shares: Sequence[float]) -> float:
+    """Return the probability that no cluster gets more than ``bound`` of ``count`` images.
+
+    Images fall into clusters independently with the given shares (which sum to 1): a multinomial count.
+    Exact, as the coefficient of a product of truncated Poisson series (B. Levin, "A representation for
+    multinomial cumulative distribution functions", Ann. Stat. 9, 1981).
+    """
+    if bound >= count:
+        return 1.0
+    if bound * len(shares) < count:
+        return 0.0
+    product: NDArray[np.float64] = np.ones(1)
+    for share in shares:
+        cell = stats.poisson.pmf(np.arange(bound + 1), count * share)
+        product = np.convolve(product, cell)[: count + 1]
+    return min(float(product[count] / stats.poisson.pmf(count, count)), 1.0)
+
+
+def expected_largest_share(count: int, shares: Sequence[float]) -> float:
+    """Return the expected cluster recall of ``count`` random images: mean largest share in one cluster."""
+    total = 0.0
+    for bound in range(count):
+        more = 1.0 - largest_cell_at_most(bound, count, shares)
+        total += more
+        if more < 1e-9:
+            break
+    return total / count

@@ -126,6 +126,8 @@ def importance(
     assignments: Assignments | None = None,
     embedder: str = "",
     protocol: str = "matched",
+    max_p: float = 0.01,
+    tests: int | None = None,
 ) -> Importance:
     """Measure the importance of every category of a semantic.
 
@@ -153,6 +155,9 @@ def importance(
         Result of :func:`assign_clusters` for these embeddings, when several semantics share it.
     protocol
         ``"deduce"``: see :func:`deduce_cluster_recall`; recall alone is filled in.
+    max_p, tests
+        The adjusted p-value that will be asked for, and how many categories with at least ten images will be
+        tested together (default: those of this semantic): the critical recall follows from them.
 
     Returns
     -------
@@ -190,6 +195,11 @@ def importance(
         assignments = assign_clusters(array, clusters=clusters, repeats=repeats, seed=seed)
     elif assignments.ndim != 2 or assignments.shape[1] != len(array):
         raise ArgumentError(f"assignments of shape {assignments.shape} for {len(array)} images")
+    known = known_categories(labels, len(categories))
+    if tests is None:
+        tests = known
+    elif tests < known:
+        raise ArgumentError(f"tests={tests}: {known} categories of this semantic alone are tested")
     entries = []
     for code, category in enumerate(categories):
         members = labels == code
@@ -211,6 +221,7 @@ def importance(
                 recall_range=(float(recalls.min()), float(recalls.max())),
                 expected=float(null.mean()),
                 p_value=(reached + 1) / (permutations + 1),
+                critical_recall=_critical_recall(null, max_p / tests, entry.count * len(assignments)),
                 separability=_separability_of(array, labels, code, entries, categories, group_of, seed),
             )
         entries.append(entry)
@@ -248,6 +259,19 @@ def permutations_for(tests: int, *, max_p: float = 0.01, least: int = 1_999) -> 
     if tests < 0 or not 0 < max_p < 1:
         raise ArgumentError(f"tests={tests}, max_p={max_p}: need tests ≥ 0 and 0 < max_p < 1")
     return max(least, math.ceil(2 * tests / max_p) - 1)
+
+
+def known_categories(codes: NDArray[np.int64], categories: int) -> int:
+    """Return how many categories have images enough for their importance to be tested."""
+    return int((np.bincount(codes[codes >= 0], minlength=categories) >= SMALLEST_KNOWN).sum())
+
+
+def _critical_recall(null: NDArray[np.float64], level: float, steps: int) -> float:
+    """Return the smallest recall, a multiple of 1 / ``steps``, whose permutation p-value reaches a level."""
+    allowed = math.floor(level * (len(null) + 1) + 1e-9) - 1  # so many random subsets may have as much
+    if allowed < 0:
+        return 1.0 + 1.0 / steps
+    return float(-np.partition(-null, allowed)[allowed]) + 1.0 / steps if allowed < len(null) else 0.0
 
 
 def _separability_of(
