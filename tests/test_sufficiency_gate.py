@@ -430,3 +430,17 @@ def test_refuses(
 
     with pytest.raises(error, match=words):
         sufficiency_verdict(**{**given_sets, "subject": "x", **changed})
+
+
+def test_repetitions_are_counted_among_all_rows_of_a_large_set(sets: tuple[Rows, Rows, Rows]) -> None:
+    # Of 1,500 random rows of these 8,000 only every fifth would meet its like.
+    u, c, _ = sets
+    world = World(0)
+    few = world.photograph(world.scenes(3500), "night")
+    rows = np.concatenate([few, few[:2000], few[:1500], few[:1000]])
+
+    verdict = judge(rows, u, c)
+
+    assert verdict["duplicates"].value == 4500 / 8000
+    assert "duplicates" in verdict.failed
+    assert "4500 of 8000 repeat another synthetic image" in verdict["duplicates"].note

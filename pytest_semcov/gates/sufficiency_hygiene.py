@@ -82,9 +82,12 @@ def failed_criterion(failed: int, usable: int) -> Criterion:
 
 
 def duplicates_criterion(repeated: Mask, made: PreparedSet) -> Criterion:
-    """Judge the share of S that repeats other images of S."""
-    note = f"{int(repeated.sum())} of {len(repeated)} repeat another synthetic image and were removed"
-    return compare("duplicates", float(repeated.mean()), bar=MAX_DUPLICATE_SHARE, at_least=False, note=note)
+    """Judge the share of S that repeats other images of S; exact repetitions among all of them."""
+    count, images = int(repeated.sum()), len(repeated)
+    if made.repetitions / (images + made.left_out) > count / images:
+        count, images = made.repetitions, images + made.left_out
+    note = f"{count} of {images} repeat another synthetic image and were removed"
+    return compare("duplicates", count / images, bar=MAX_DUPLICATE_SHARE, at_least=False, note=note)
 
 
 def identity_criterion(data: MatchedInput, made: PreparedSet, table: DistanceTable) -> Criterion:

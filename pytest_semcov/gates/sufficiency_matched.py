@@ -86,9 +86,9 @@ def matched_verdict(data: MatchedInput, settings: MatchedSettings) -> Verdict:
         "synthetic judged": int((~repeated).sum()),
     }
     counts |= {
-        f"exact repetitions removed from {name}": item.removed
+        f"exact repetitions removed from {name}": item.repetitions
         for name, item in (("real uncovered", real_u), ("real covered", real_c))
-        if item.removed
+        if item.repetitions
     }
     copies = next(criterion for criterion in judged if criterion.name == "copies")
     if copies.bar is not None:

@@ -67,8 +67,8 @@ class PreparedSet:
         ``(n,)`` row numbers as given.
     units
         What is drawn together and not compared with itself: the group, or the row.
-    removed
-        Number of exact repetitions taken out.
+    repetitions
+        Number of exact repetitions among all rows given; taken out where they are not wanted.
     left_out
         Number of rows beyond ``MOST_ROWS``.
     """
@@ -76,7 +76,7 @@ class PreparedSet:
     rows: Doubles
     original: Indices
     units: list[str]
-    removed: int
+    repetitions: int
     left_out: int
 
 
@@ -100,12 +100,10 @@ def prepare(
     """
     order = canonical_order(array, groups)
     rows = np.ascontiguousarray(array[order], dtype=np.float64)
-    removed = 0
+    first = _first_of_equals(rows)
+    repetitions = len(rows) - len(first)
     if drop_repeats:
-        _, first = np.unique(rows, axis=0, return_index=True)
-        keep = np.sort(first)
-        removed = len(rows) - len(keep)
-        order, rows = order[keep], rows[keep]
+        order, rows = order[first], rows[first]
     left_out = max(len(rows) - MOST_ROWS, 0)
     if left_out:
         keep = np.sort(np.random.default_rng(seed).choice(len(rows), size=MOST_ROWS, replace=False))
@@ -114,7 +112,15 @@ def prepare(
         units = [f"{prefix}:{place}" for place in range(len(rows))]
     else:
         units = [f"group:{groups[row]}" for row in order]
-    return PreparedSet(rows, order, units, removed, left_out)
+    return PreparedSet(rows, order, units, repetitions, left_out)
+
+
+def _first_of_equals(rows: Doubles) -> Indices:
+    """Return the first row of each kind, in order."""
+    places: dict[bytes, int] = {}
+    for place, key in enumerate(row_keys(rows)):
+        places.setdefault(key, place)
+    return np.fromiter(places.values(), dtype=np.intp, count=len(places))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -49,6 +49,8 @@ class GapClosed:
         What S brings and what held-out real images bring, in the units of the metric.
     margin
         A true share of bar + margin is found above the bar with probability about one half.
+    critical
+        The margin is so many standard errors: the critical value of the interval.
     """
 
     share: float
@@ -56,6 +58,7 @@ class GapClosed:
     numerator: float
     denominator: float
     margin: float
+    critical: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,14 +145,14 @@ def _ratio(
     top, bottom = float(tops[0]), float(bottoms[0])
     usable = np.isfinite(tops[1:]) & np.isfinite(bottoms[1:])
     if usable.sum() < 2 or not (math.isfinite(top) and math.isfinite(bottom)):
-        return GapClosed(math.nan, (-math.inf, math.inf), top, bottom, math.inf)
+        return GapClosed(math.nan, (-math.inf, math.inf), top, bottom, math.inf, critical)
     rescale = math.sqrt(PARTS - 1)
     spread_top, spread_bottom = rescale * tops[1:][usable], rescale * bottoms[1:][usable]
     interval = fieller(spread_top, spread_bottom, (top, bottom), critical)
     if not bottom > 0:
-        return GapClosed(math.nan, interval, top, bottom, math.inf)
+        return GapClosed(math.nan, interval, top, bottom, math.inf, critical)
     margin = critical * float(np.std(spread_top - bar * spread_bottom, ddof=1)) / bottom
-    return GapClosed(top / bottom, interval, top, bottom, margin)
+    return GapClosed(top / bottom, interval, top, bottom, margin, critical)
 
 
 def drift_gap(kernel: Doubles, subsamples: Subsamples, *, bar: float, confidence: float = 0.95) -> GapClosed:
@@ -403,8 +406,8 @@ def _expected_cells(
     if not len(counted):
         return np.zeros(included.shape[1])
     pairs, first = np.unique(np.stack([cells[counted], subsamples.units[counted]]), axis=1, return_index=True)
-    _, cell = np.unique(pairs[0], return_inverse=True)
-    units = np.zeros((cell.max() + 1, included.shape[1]))
-    np.add.at(units, cell, included[counted[first]])
+    # Pairs come sorted by cell.
+    _, start = np.unique(pairs[0], return_index=True)
+    units = np.add.reduceat(included[counted[first]].astype(np.float64), start, axis=0)
     probability = np.minimum(drawn / np.maximum(included[rows].sum(axis=0), 1), 1.0)
     return np.asarray((1 - (1 - probability) ** units).sum(axis=0))
