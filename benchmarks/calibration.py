@@ -7,8 +7,8 @@ Each cell of the table is one situation whose right outcome is known (no gap, an
 gap, a fake), drawn anew for every run: from rendered scenes embedded by the built-in model (any n), from
 embeddings of real photographs where they are present (n up to 60), or from simulated labels. A wrong PASS or
 FAIL is judged by its one-sided 95 % Clopper-Pearson upper bound. Embeddings of scenes are computed once and
-kept in FOLDER. ``--only`` takes gates (coverage, scan, combinations, labels, sufficiency) and ``intervals``: how
-often the intervals of the sufficiency gate hold the true share.
+kept in FOLDER. ``--only`` takes gates (coverage, scan, combinations, labels, sufficiency) and ``intervals``:
+how often the intervals of the sufficiency gate hold the true share.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def _coverage(name: str, case: str, n: int, measured: Sequence[gaps.GapClosed]) 
 def table(rows: Sequence[Coverage]) -> str:
     """Return a markdown table, one share a line."""
     lines = [
-        "| share | case | n | true share | held | truth above | truth below | lower 95 % bound of held | width |",
+        "| share | case | n | true share | held | truth above | below | lower 95 % bound of held | width |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines.extend(
