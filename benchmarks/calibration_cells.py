@@ -31,7 +31,8 @@ class Cell:
     case
         What is simulated, for people, e.g. ``"night missing 30 of 60"``.
     expected
-        The right outcome: PASS where there is no gap, FAIL where one was planted.
+        The right outcome: PASS where there is no gap, FAIL where one was planted, INCONCLUSIVE where nothing
+        can be known.
     n
         The size that the case is studied over.
     run
@@ -45,8 +46,8 @@ class Cell:
     run: Callable[[int], Outcome | Verdict]
 
     def __post_init__(self) -> None:
-        if self.expected not in (Outcome.PASS, Outcome.FAIL):
-            raise ValueError(f"{self}: expected must be PASS or FAIL")
+        if self.expected is Outcome.INFO:
+            raise ValueError(f"{self}: expected must be PASS, FAIL or INCONCLUSIVE")
 
     def __str__(self) -> str:
         return f"{self.gate}, {self.case}, n = {self.n}"
@@ -83,8 +84,10 @@ class Tally:
 
     @property
     def wrong(self) -> int:
-        """Runs that said the opposite of what is right."""
-        return self.failed if self.expected is Outcome.PASS else self.passed
+        """Runs that passed or failed where that is not right."""
+        wrongly_passed = 0 if self.expected is Outcome.PASS else self.passed
+        wrongly_failed = 0 if self.expected is Outcome.FAIL else self.failed
+        return wrongly_passed + wrongly_failed
 
     @property
     def wrong_upper(self) -> float:
