@@ -35,17 +35,17 @@ from pytest_semcov.gates.verdict import Outcome  # noqa: E402
 PARTS = (*calibration_coverage.GATES, "sufficiency", "intervals")
 MOST_WRONG = 0.08
 """Target: upper bound of the share of wrong verdicts of each cell."""
-CONCLUSIVE = 0.9
-_IMAGES, _GROUPED_IMAGES, _GROUP = 2_000, 800, 4
+MOST_INCONCLUSIVE = 0.1
+_GROUP = 4
 _PHOTOGRAPH_SIZES = (50, 60)
 
 
-def sufficiency_cells(sizes: Sequence[int], folder: Path, data: Path) -> list[Cell]:
+def sufficiency_cells(sizes: Sequence[int], folder: Path, data: Path, images: int) -> list[Cell]:
     """Return the cells of the sufficiency gate: scenes, scenes in groups, photographs."""
-    pool = scenes(_IMAGES, folder)
+    pool = scenes(images, folder)
     found = calibration_sufficiency.cells(pool, sizes)
     found += calibration_sufficiency.cells_without_difference(pool, sizes)
-    grouped = scenes(_GROUPED_IMAGES, folder, groups=_GROUP)
+    grouped = scenes(images * 2 // 5, folder, groups=_GROUP)
     found += calibration_sufficiency.grouped_cells(grouped, [n for n in sizes if n >= _GROUP * 15])
     if data.exists():
         found += calibration_sufficiency.cells(photographs(data), _PHOTOGRAPH_SIZES)
@@ -55,7 +55,7 @@ def sufficiency_cells(sizes: Sequence[int], folder: Path, data: Path) -> list[Ce
 def intervals(options: argparse.Namespace) -> list[calibration_intervals.Coverage]:
     """Measure the intervals on scenes and photographs."""
     found = calibration_intervals.measure_intervals(
-        scenes(_IMAGES, options.folder), options.sizes, options.runs, workers=options.workers
+        scenes(options.images, options.folder), options.sizes, options.runs, workers=options.workers
     )
     if options.data.exists():
         pool = photographs(options.data)
@@ -73,7 +73,7 @@ def decided_from(tallies: Sequence[Tally]) -> str:
         if expected is Outcome.INCONCLUSIVE:
             continue
         mine = sorted((each for each in tallies if (each.gate, each.case) == (gate, case)), key=lambda t: t.n)
-        undecided = [each.n for each in mine if each.inconclusive_share > 1 - CONCLUSIVE]
+        undecided = [each.n for each in mine if each.inconclusive_share > MOST_INCONCLUSIVE]
         after = [each.n for each in mine if not undecided or each.n > max(undecided)]
         lines.append(
             f"| {gate} | {case} | {expected.value} | {after[0] if after else f'above {mine[-1].n}'} |"
@@ -91,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--images", type=int, default=2_000, help="rendered day scenes, and night scenes")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/day_night"))
     parser.add_argument("--folder", type=Path, default=Path(".calibration"))
     parser.add_argument("--json", type=Path)
@@ -104,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.sizes, gates=gates, folder=options.folder, photographs=photographs_folder
         )
     if "sufficiency" in options.only:
-        cells += sufficiency_cells(options.sizes, options.folder, options.data)
+        cells += sufficiency_cells(options.sizes, options.folder, options.data, options.images)
     started = time.monotonic()
 
     def progress(done: int, total: int) -> None:
