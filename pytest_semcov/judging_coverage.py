@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_semcov.data.samples import Dataset, Sample
     from pytest_semcov.embedding.protocols import Embedder, Encoder
     from pytest_semcov.gates.verdict import Verdict
+    from pytest_semcov.metrics.cluster_recall import Assignments
     from pytest_semcov.semantics.descriptors import Descriptor
     from pytest_semcov.semantics.importance import Importance
     from pytest_semcov.semantics.labelling import Labels
@@ -40,16 +41,28 @@ def judge_coverage(
     reference_labels: Mapping[str, str] | None = None,
 ) -> Verdict:
     """Judge one semantic; see :func:`~pytest_semcov.assert_semantic_covered`."""
+    measured = measure(bench, dataset, semantic, labels=labels, embeddings=embeddings)
+    evidence = measured.evidence(semantic, reference_labels=reference_labels)
+    return coverage_verdict(evidence, bars(bench), provenance=provenance(bench, measured.embedded))
+
+
+def measure(
+    bench: Workbench,
+    dataset: Dataset,
+    semantic: str | Descriptor,
+    *,
+    labels: object = None,
+    embeddings: Embeddings | None = None,
+) -> Measured:
+    """Label and embed a data set and measure the importance of one semantic."""
     bench.check(dataset, semantic, labels=labels)
     usable, embedded = embedded_samples(bench, dataset, embeddings)
-    measured = _measure(bench, usable, [semantic], [embedded], {_name(semantic): labels})
-    evidence = measured.evidence(semantic, reference_labels=reference_labels)
-    return coverage_verdict(evidence, bars(bench), provenance=provenance(bench, [embedded]))
+    return _measure(bench, usable, [semantic], [embedded], {_name(semantic): labels})
 
 
 def coverage_of_counts(bench: Workbench, dataset: Dataset, labels: Labels) -> Verdict:
     """Judge one semantic by its labels alone: no embedding, no importance."""
-    measured = _Measured(bench, dataset, [], {labels.semantic: labels})
+    measured = Measured(bench, dataset, [], {labels.semantic: labels})
     return coverage_verdict(measured.evidence(labels.semantic), bars(bench), provenance=provenance(bench, []))
 
 
@@ -231,7 +244,7 @@ def embedded_samples(
     return dataset.subset(kept), embedded
 
 
-class _Measured:
+class Measured:
     """Labels, and importance under each embedder, of several semantics on one data set."""
 
     def __init__(
@@ -252,9 +265,25 @@ class _Measured:
         """Return the labels of the semantics that could be labelled."""
         return [each for each in self.labels.values() if not isinstance(each, Exception)]
 
+    def real_ids(self, embedded: Embeddings) -> list[str]:
+        """Return the ids of the real images, in the order of the embeddings."""
+        return [sample_id for sample_id in embedded.ids if self.samples[sample_id].real]
+
+    def clusters(self, embedded: Embeddings) -> Assignments:
+        """Return the k-means clusters of the real images under each of several seeds."""
+        from pytest_semcov.metrics.cluster_recall import assign_clusters
+
+        settings = self.bench.settings
+        rows = embedded.rows(self.real_ids(embedded))
+        # By content: data sets may share ids, and rows of one embedder may be scaled or not.
+        key = hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
+        return self.bench.shared.once(
+            ("clusters", key, settings.clusters, settings.seed),
+            lambda: assign_clusters(rows, clusters=settings.clusters, seed=settings.seed),
+        )
+
     def _importances(self, embedded: Embeddings) -> dict[str, Importance]:
         """Measure all semantics on the real images, with one clustering for all."""
-        from pytest_semcov.metrics.cluster_recall import assign_clusters
         from pytest_semcov.semantics.importance import (
             adjust_together,
             importance,
@@ -264,16 +293,11 @@ class _Measured:
 
         settings = self.bench.settings
         known = self.known_labels()
-        real = [sample_id for sample_id in embedded.ids if self.samples[sample_id].real]
+        real = self.real_ids(embedded)
         if not known or len(real) < settings.clusters:
             return {}
         rows = embedded.rows(real)
-        # By content: data sets may share ids, and rows of one embedder may be scaled or not.
-        key = hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
-        assignments = self.bench.shared.once(
-            ("clusters", key, settings.clusters, settings.seed),
-            lambda: assign_clusters(rows, clusters=settings.clusters, seed=settings.seed),
-        )
+        assignments = self.clusters(embedded)
         groups = _groups([self.samples[sample_id] for sample_id in real])
         codes_of = [each.for_ids(real).codes for each in known]
         tests = sum(len(each.categories) for each in known)
@@ -354,7 +378,7 @@ def _measure(
     semantics: Sequence[str | Descriptor],
     embedded: Sequence[Embeddings],
     labels: Mapping[str, object],
-) -> _Measured:
+) -> Measured:
     found: dict[str, Labels | UnknownSemanticError] = {}
     for semantic in semantics:
         name = _name(semantic)
@@ -362,7 +386,7 @@ def _measure(
             found[name] = _accepted(bench.label(dataset, semantic, labels=labels.get(name)), dataset)
         except UnknownSemanticError as error:
             found[name] = error
-    return _Measured(bench, dataset, embedded, found)
+    return Measured(bench, dataset, embedded, found)
 
 
 def _accepted(labels: Labels, dataset: Dataset) -> Labels:
