@@ -150,7 +150,7 @@ class Comparison:
     def _nearest_of(self, rows: Indices, near: Mask, k: int) -> tuple[Doubles, Indices]:
         """Return squared distances to, and indices of, the k nearest of the reference rows marked."""
         row, column = np.nonzero(near)
-        place = neighbour_scan.ranks(row)
+        _, _, place = neighbour_scan.runs(row)
         squared = np.full((len(rows), max(k, place.max(initial=0) + 1)), np.inf)
         index = np.zeros(squared.shape, dtype=np.intp)
         squared[row, place] = self._squared(rows[row], column)

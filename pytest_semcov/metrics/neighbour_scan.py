@@ -8,8 +8,9 @@ library or the device that multiplies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, combinations, product
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ import numpy as np
 from pytest_semcov.metrics.arrays import Doubles, Floats, Indices, Mask
 
 # Rows per side of a block of bounds: large enough for the product to run at full speed, small enough that
-# the block (4 MB in float32) stays in the processor's cache while it is looked through.
-_BLOCK_ROWS = 1024
+# the block (7 MB in float32) stays in the processor's cache while it is looked through.
+_BLOCK_ROWS = 1280
 _BLOCK_BYTES = 64_000_000
 
 
@@ -26,13 +27,13 @@ _BLOCK_BYTES = 64_000_000
 class CentredRows:
     """Rows around a common centre, ready for products.
 
-    For two rows the bound ``floor_i + floor_j - 2 x_i · x_j``, computed in the rows' own precision, is at
-    most their squared distance, which is at most the bound plus ``2 (error_i + error_j)``.
+    For two rows the bound ``floor_i + floor_j - rows_i · rows_j``, computed in the rows' own precision, is
+    at most their squared distance, which is at most the bound plus ``2 (error_i + error_j)``.
 
     Parameters
     ----------
     rows
-        ``(n, d)`` float32 or float64.
+        ``(n, d)`` float32 or float64: differences from the centre times √2.
     floor
         ``(n,)`` squared lengths less ``error``, in the type of the rows.
     error
@@ -52,8 +53,9 @@ class CentredRows:
         step = block_rows(width)
         for start in range(0, count, step):
             block = rows[start : start + step] - centre
-            centred[start : start + step] = block
             lengths[start : start + step] = np.einsum("ij,ij->i", block, block)
+            block *= np.sqrt(2)
+            centred[start : start + step] = block
         error = _rounding(width, dtype) * lengths + width * float(np.finfo(dtype).tiny)
         return cls(centred, (lengths - error).astype(dtype), error)
 
@@ -81,11 +83,13 @@ def block_rows(width: int) -> int:
     return min(_BLOCK_ROWS, max(1, _BLOCK_BYTES // (8 * width)))
 
 
-def lower_bounds(queries: CentredRows, reference: CentredRows) -> Floats:
-    """Return a bound for every pair, ``(m, n)``."""
-    bounds = (queries.rows * queries.rows.dtype.type(-2)) @ reference.rows.T
+def lower_bounds(queries: CentredRows, reference: CentredRows, out: Floats | None = None) -> Floats:
+    """Return a bound for every pair, ``(m, n)``, in new memory or in that of ``out``."""
+    if out is not None:
+        out = out[: len(queries), : len(reference)]
+    bounds: Floats = np.matmul(queries.rows, reference.rows.T, out=out)
+    np.subtract(reference.floor, bounds, out=bounds)
     bounds += queries.floor[:, None]
-    bounds += reference.floor
     return bounds
 
 
@@ -114,15 +118,23 @@ def lowest_bounds(
     lists = _LowestBounds(len(queries), count, limit)
     others = queries if reference is None else reference
     step = block_rows(queries.rows.shape[1])
-    for first in range(0, len(queries), step):
-        left = queries.part(first, first + step)
-        for second in range(first if reference is None else 0, len(others), step):
-            block = lower_bounds(left, others.part(second, second + step))
-            if reference is None and first == second:
-                np.fill_diagonal(block, np.inf)
-            lists.offer(first, second, block)
-            if reference is None and first != second:
-                lists.offer(second, first, block.T)
+    memory = np.empty((min(step, len(queries)), min(step, len(others))), dtype=np.float32)
+    starts = range(0, len(queries), step)
+    blocks: Iterable[tuple[int, int]]
+    if reference is None:
+        # The blocks on the diagonal come first: once each row has a list, a block is soon looked through.
+        blocks = chain(zip(starts, starts, strict=True), combinations(starts, 2))
+    else:
+        blocks = product(starts, range(0, len(others), step))
+    for first, second in blocks:
+        block = lower_bounds(
+            queries.part(first, first + step), others.part(second, second + step), out=memory
+        )
+        if reference is None and first == second:
+            np.fill_diagonal(block, np.inf)
+        lists.offer(first, second, block)
+        if reference is None and first != second:
+            lists.offer(second, first, block.T)
     return lists.bounds, lists.index
 
 
@@ -136,25 +148,26 @@ class _LowestBounds:
 
     def offer(self, first_row: int, first_column: int, block: Floats) -> None:
         """Take from a block what is lower than the highest bound kept for its row."""
+        count = self.bounds.shape[1]
         better = block < self.worst[first_row : first_row + len(block), None]
-        if 4 * np.count_nonzero(better) > better.size:  # hardly anything is known yet
+        found = np.count_nonzero(better)
+        if not found:
+            return
+        if 4 * found > better.size:  # hardly anything is known of these rows yet
             rows = np.arange(len(block))
-            values = np.asarray(block)
-            columns = np.broadcast_to(np.arange(block.shape[1]), block.shape)
-        elif better.any():
+            width = min(count, block.shape[1])
+            columns = np.argpartition(block, width - 1, axis=1)[:, :width]
+            values = np.take_along_axis(block, columns, axis=1)
+        else:
             row, column = _places(better)
-            rows, line = np.unique(row, return_inverse=True)
-            place = ranks(row)
+            rows, line, place = runs(row)
             values = np.full((len(rows), place.max() + 1), np.inf, dtype=np.float32)
             columns = np.zeros(values.shape, dtype=np.intp)
             values[line, place] = block[row, column]
             columns[line, place] = column
-        else:
-            return
         rows = rows + first_row
         values = np.concatenate([self.bounds[rows], values], axis=1)
         columns = np.concatenate([self.index[rows], columns + first_column], axis=1)
-        count = self.bounds.shape[1]
         kept = np.argpartition(values, count - 1, axis=1)[:, :count]
         self.bounds[rows] = np.take_along_axis(values, kept, axis=1)
         self.index[rows] = np.take_along_axis(columns, kept, axis=1)
@@ -172,11 +185,12 @@ def _places(mask: Mask) -> tuple[Indices, Indices]:
     return row[by_row], column[by_row]
 
 
-def ranks(sorted_values: Indices) -> Indices:
-    """Return each element's place among its equals."""
+def runs(sorted_values: Indices) -> tuple[Indices, Indices, Indices]:
+    """Return the values that occur; for each element, which of them it is and its place among its equals."""
     starts = np.flatnonzero(np.diff(sorted_values, prepend=-1))
-    counts = np.diff(starts, append=len(sorted_values))
-    return np.arange(len(sorted_values)) - np.repeat(starts, counts)
+    lengths = np.diff(starts, append=len(sorted_values))
+    which = np.repeat(np.arange(len(starts)), lengths)
+    return sorted_values[starts], which, np.arange(len(sorted_values)) - np.repeat(starts, lengths)
 
 
 def rounded_up(values: Doubles) -> Floats:

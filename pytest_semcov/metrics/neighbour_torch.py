@@ -131,7 +131,7 @@ class _Resident:
         import torch
 
         floors = self.floor[:, None] + reference.floor
-        return torch.addmm(floors, self.rows, reference.rows.T, alpha=-2)
+        return torch.addmm(floors, self.rows, reference.rows.T, alpha=-1)
 
 
 @contextlib.contextmanager

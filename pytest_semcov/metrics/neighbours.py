@@ -17,7 +17,7 @@ from pytest_semcov.metrics.arrays import (
     require_same_width,
 )
 from pytest_semcov.metrics.neighbour_lists import Comparison
-from pytest_semcov.metrics.neighbour_scan import ranks
+from pytest_semcov.metrics.neighbour_scan import runs
 from pytest_semcov.metrics.neighbour_torch import device_of
 
 
@@ -242,12 +242,14 @@ def _members(distance: Doubles, group: Indices, place: Indices, k: int) -> tuple
     kept = np.isfinite(distance) & (distance <= np.take_along_axis(distance, last[:, None], axis=1))
     row, groups, away = np.nonzero(kept)[0], group[kept], distance[kept]
     source = np.repeat(np.arange(len(groups)), np.minimum(sizes[groups], k))
-    member = by_group[starts[groups[source]] + ranks(source)]
+    member = by_group[starts[groups[source]] + runs(source)[2]]
     row, away = row[source], away[source]
     order = np.lexsort((member, away, row))
-    order = order[ranks(row[order]) < k]
     row, away, member = row[order], away[order], member[order]
+    place = runs(row)[2]
+    first = place < k
     nearest = np.full((len(group), k), np.inf)
     index = np.zeros(nearest.shape, dtype=np.intp)
-    nearest[row, ranks(row)], index[row, ranks(row)] = away, member
+    nearest[row[first], place[first]] = away[first]
+    index[row[first], place[first]] = member[first]
     return nearest, index
