@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import cramervonmises_2samp, ks_2samp
+from scipy.stats import cramervonmises_2samp, ks_2samp, kstwo
 
 from pytest_semcov.errors import ArgumentError, TooFewError
 from pytest_semcov.metrics.feature_drift import (
+    FeatureDrift,
     cramer_von_mises,
     kolmogorov_smirnov,
     kolmogorov_smirnov_and_cramer_von_mises,
@@ -56,6 +57,17 @@ def test_p_values_of_one_or_two_rows() -> None:
         [2 / 5]
     )
     assert np.isfinite(cramer_von_mises(one, one + 10).p_value).all()
+
+
+@pytest.mark.parametrize(("n", "m"), [(20, 30), (280, 290), (300, 290), (2500, 2500), (40_000, 9000)])
+def test_asymptotic_p_values_as_scipy(n: int, m: int) -> None:
+    rows = round(n * m / (n + m))
+    statistic = np.concatenate(
+        [[0.0, 1e-9, 0.4999, 0.5, 0.7, 1.0], np.sqrt(np.linspace(0.05, 400, 60) / rows)]
+    )
+    statistic = statistic[statistic <= 1]
+    found = FeatureDrift(statistic, n, m, kolmogorov_smirnov(normal(n), normal(m), method="asymptotic").tail)
+    np.testing.assert_allclose(found.p_value, kstwo.sf(statistic, rows), rtol=1e-9, atol=1e-300)
 
 
 def test_unknown_method() -> None:

@@ -29,6 +29,10 @@ _SORTED_VALUES = 1 << 16
 # The exact distribution takes n + m steps over at most n places for every value of the statistic.
 _EXACT_PRODUCT = 10_000
 
+# Where scipy's tail is twice Smirnov's, and how many of his terms are summed.
+_FEWEST_SUMMED, _SMALLEST_SUMMED = 141, 2.2
+_SUMMED_TERMS = 256
+
 PValueMethod = Literal["auto", "exact", "asymptotic"]
 Counts = NDArray[np.signedinteger[Any]]
 
@@ -251,7 +255,31 @@ def _kolmogorov_smirnov_tail_by(
 
 
 def _kolmogorov_smirnov_tail(statistic: Doubles, n: int, m: int) -> Doubles:
-    return np.asarray(stats.kstwo.sf(statistic, max(np.round(n * m / (n + m)), 1)))
+    """Tail of the one-sample statistic of as many rows as the two sets are worth."""
+    rows = max(round(n * m / (n + m)), 1)
+    squared = rows * statistic**2
+    far = (rows >= _FEWEST_SUMMED) & (squared >= _SMALLEST_SUMMED) & (squared < 370) & (statistic < 0.5)
+    tail = np.empty_like(statistic)
+    tail[far] = 2 * _one_sided_tail(statistic[far], rows)
+    tail[~far] = stats.kstwo.sf(statistic[~far], rows)
+    return tail
+
+
+def _one_sided_tail(statistic: Doubles, rows: int) -> Doubles:
+    """Smirnov's tail of the largest gap to one side, ``scipy.special.smirnov``, in much less time.
+
+    The terms of the sum (Z. Birnbaum and F. Tingey, Ann. Math. Stat. 22, 1951) are a smooth function of their
+    number that vanishes at both ends: a few of them, evenly spaced, give the sum to all digits.
+    """
+    x = statistic[:, None]
+    end = rows * (1 - x)
+    step = np.maximum(np.ceil(end / _SUMMED_TERMS), 1)
+    term = np.arange(_SUMMED_TERMS + 1) * step
+    inside = term < end
+    term = np.where(inside, term, 0)
+    logarithms = special.gammaln(rows + 1) - special.gammaln(term + 1) - special.gammaln(rows - term + 1)
+    logarithms += (term - 1) * np.log(x + term / rows) + (rows - term) * np.log1p(-x - term / rows)
+    return np.asarray(statistic * (np.where(inside, np.exp(logarithms), 0.0) * step).sum(axis=1))
 
 
 def _kolmogorov_smirnov_exact_tail(statistic: Doubles, n: int, m: int) -> Doubles:
