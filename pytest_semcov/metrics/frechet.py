@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_semcov.metrics.arrays import as_doubles, require_rows, require_same_width
+from pytest_semcov.metrics.arrays import Doubles, as_doubles, require_rows, require_same_width
 
 
 def frechet_distance(a: ArrayLike, b: ArrayLike) -> float:
@@ -36,15 +36,15 @@ def frechet_distance(a: ArrayLike, b: ArrayLike) -> float:
     require_rows("first set", len(x), 2, "a covariance")
     require_rows("second set", len(y), 2, "a covariance")
     mean_x, mean_y = x.mean(axis=0), y.mean(axis=0)
-    # Centred and divided by √(n-1): A = xᵀx and B = yᵀy.
-    x = (x - mean_x) / np.sqrt(len(x) - 1)
-    y = (y - mean_y) / np.sqrt(len(y) - 1)
+    x, y = x - mean_x, y - mean_y
     difference = mean_x - mean_y
-    total = float(difference @ difference + np.sum(x * x) + np.sum(y * y) - 2 * _trace_root_of_product(x, y))
-    return max(total, 0.0)
+    trace_x = np.einsum("ij,ij->", x, x) / (len(x) - 1)
+    trace_y = np.einsum("ij,ij->", y, y) / (len(y) - 1)
+    root = _trace_root_of_product(x, y) / np.sqrt((len(x) - 1) * (len(y) - 1))
+    return max(float(difference @ difference + trace_x + trace_y - 2 * root), 0.0)
 
 
-def _trace_root_of_product(x: np.ndarray, y: np.ndarray) -> float:
+def _trace_root_of_product(x: Doubles, y: Doubles) -> float:
     """Return tr((xᵀx yᵀy)^½)."""
     width = x.shape[1]
     if min(len(x), len(y)) <= width:
@@ -52,7 +52,16 @@ def _trace_root_of_product(x: np.ndarray, y: np.ndarray) -> float:
         # covariance is singular. A set of more rows than features is first reduced to as many as features.
         x, y = (np.asarray(np.linalg.qr(part, mode="r")) if len(part) > width else part for part in (x, y))
         return float(np.linalg.svd(x @ y.T, compute_uv=False).sum())
-    values, vectors = np.linalg.eigh(x.T @ x)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    middle = root @ (y.T @ y) @ root
+    # They are the eigenvalues of rᵀ (yᵀy) r for any r with r rᵀ = xᵀx, a symmetric matrix.
+    root = _factor(x.T @ x)
+    middle = root.T @ (y.T @ y) @ root
     return float(np.sqrt(np.maximum(np.linalg.eigvalsh((middle + middle.T) / 2), 0.0)).sum())
+
+
+def _factor(matrix: Doubles) -> Doubles:
+    """Return some r with r rᵀ = the matrix, which is symmetric and not negative."""
+    try:
+        return np.asarray(np.linalg.cholesky(matrix))
+    except np.linalg.LinAlgError:  # singular: a feature is constant, or depends on others
+        values, vectors = np.linalg.eigh(matrix)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
