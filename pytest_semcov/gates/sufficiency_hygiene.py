@@ -6,9 +6,11 @@ plays a part (copies, arrival) the criterion allows for it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
+from scipy import stats
 
 from pytest_semcov.errors import TooFewError
 from pytest_semcov.gates.sufficiency_sets import DistanceTable, MatchedInput, MatchedSettings, PreparedSet
@@ -18,6 +20,7 @@ from pytest_semcov.metrics.arrays import Mask, nearest_distances
 from pytest_semcov.metrics.gaps import COVERED, SYNTHETIC, UNCOVERED
 from pytest_semcov.metrics.intervals import ratio_of_shares
 from pytest_semcov.metrics.mmd import mmd_permutation_test
+from pytest_semcov.metrics.power import POWER
 from pytest_semcov.metrics.prdc import ball_radii
 
 # Bars of the hygiene criteria.
@@ -132,6 +135,20 @@ def copies_criterion(data: MatchedInput, made: PreparedSet, table: DistanceTable
             "copies", found.share, found.critical, None, Outcome.INCONCLUSIVE, note, at_least=False
         )
     return criterion
+
+
+def detectable_copies(uncovered: int, synthetic: int) -> float | None:
+    """Return the true share of copies that would be refused with probability 0.8; ``None`` if none would.
+
+    Beside the copies, S is taken to look like held-out images of U. Approximate: the normal spread, at its
+    widest, of the difference of two shares added to the critical value.
+    """
+    if min(uncovered, synthetic) < FEWEST_TO_REFUSE:
+        return None
+    critical = hygiene.critical_excess(uncovered, synthetic, level=COPY_LEVEL)
+    spread = 0.5 * math.sqrt(1 / uncovered + 1 / synthetic)
+    share = critical + float(stats.norm.ppf(POWER)) * spread
+    return share if share <= 1 else None
 
 
 def _left_open(criterion: Criterion, images: int) -> Criterion:

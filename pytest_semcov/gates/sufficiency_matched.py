@@ -19,6 +19,7 @@ from pytest_semcov.gates.sufficiency_hygiene import (
     arrival_criterion,
     collapse_criterion,
     copies_criterion,
+    detectable_copies,
     duplicates_criterion,
     embedder_criterion,
     failed_criterion,
@@ -37,6 +38,7 @@ from pytest_semcov.gates.sufficiency_words import advice, summary
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict, combine, compare
 from pytest_semcov.metrics import gaps, hygiene
 from pytest_semcov.metrics.gaps import COVERED, SYNTHETIC, UNCOVERED
+from pytest_semcov.metrics.power import surely_below
 
 # Fewer groups (or single images) of a set do not support an interval.
 FEWEST_UNITS = 10
@@ -90,9 +92,7 @@ def matched_verdict(data: MatchedInput, settings: MatchedSettings) -> Verdict:
         for name, item in (("real uncovered", real_u), ("real covered", real_c))
         if item.repetitions
     }
-    copies = next(criterion for criterion in judged if criterion.name == "copies")
-    if copies.bar is not None:
-        detectable["copies"] = copies.bar
+    detectable["copies"] = detectable_copies(len(real_u.rows), len(made.rows))
     return Verdict(
         kind="sufficiency",
         subject=settings.subject,
@@ -122,7 +122,7 @@ def matched_verdict(data: MatchedInput, settings: MatchedSettings) -> Verdict:
 
 def _gaps(
     table: DistanceTable, units: list[str], settings: MatchedSettings, sees: Criterion
-) -> tuple[list[Criterion], dict[str, float], dict[str, Any]]:
+) -> tuple[list[Criterion], dict[str, float | None], dict[str, Any]]:
     gap_bar, gain_bar = settings.min_gap_closed, settings.min_completeness_gain
     names = {"drift": gap_bar, "radius": gap_bar, "completeness": gain_bar}
     numbers = {
@@ -138,7 +138,8 @@ def _gaps(
             + ", ".join(f"{number} {name}" for name, number in short.items())
             + f", need {FEWEST_UNITS}"
         )
-        return [not_measured(name, reason, bar, at_least=True) for name, bar in names.items()], {}, {}
+        criteria = [not_measured(name, reason, bar, at_least=True) for name, bar in names.items()]
+        return criteria, dict.fromkeys(names), {}
     subsamples = gaps.draw_subsamples(table.sets, units, repeats=settings.repeats, seed=settings.seed)
     drift = gaps.drift_gap(table.kernel(), subsamples, bar=gap_bar, confidence=settings.confidence)
     criteria = [
@@ -149,7 +150,7 @@ def _gaps(
             "share of the drift from covered to real uncovered images that is closed (MMD²)",
         )
     ]
-    detectable = {"drift": gap_bar + drift.margin}
+    detectable = {"drift": _detectable(drift, gap_bar)}
     measured: dict[str, Any] = {}
     try:
         radius = gaps.radius_gap(
@@ -157,13 +158,14 @@ def _gaps(
         )
     except TooFewError as error:
         criteria.append(not_measured("radius", str(error), gap_bar, at_least=True))
+        detectable["radius"] = None
     else:
         note = (
             f"median distance to the {settings.k}-th of {radius.rows} images: real {radius.among_real:.3g}, "
             f"synthetic {radius.among_synthetic:.3g}, covered {radius.among_covered:.3g}"
         )
         criteria.append(_gap_criterion("radius", radius.closed, gap_bar, note))
-        detectable["radius"] = gap_bar + radius.closed.margin
+        detectable["radius"] = _detectable(radius.closed, gap_bar)
         measured["radius rows"] = radius.rows
     gain = gaps.completeness_gain(
         table.squared, subsamples, seed=settings.seed, bar=gain_bar, confidence=settings.confidence
@@ -173,9 +175,16 @@ def _gaps(
         f"held-out real {gain.by_real:.1f} (of 2^{gain.cuts} cells)"
     )
     criteria.append(_gap_criterion("completeness", gain.gain, gain_bar, note))
-    detectable["completeness"] = gain_bar + gain.gain.margin
+    detectable["completeness"] = _detectable(gain.gain, gain_bar)
     measured |= {"completeness rows": gain.rows, "completeness cuts": gain.cuts}
-    return criteria, {name: value for name, value in detectable.items() if math.isfinite(value)}, measured
+    return criteria, detectable, measured
+
+
+def _detectable(closed: gaps.GapClosed, bar: float) -> float | None:
+    """Return the true share that would surely enough have been found below the bar."""
+    if not math.isfinite(closed.margin):
+        return None
+    return surely_below(bar, closed.margin, critical=closed.critical)
 
 
 def _gap_criterion(name: str, closed: gaps.GapClosed, bar: float, note: str) -> Criterion:

@@ -95,9 +95,16 @@ def copy_excess(within_real: Doubles, synthetic_to_real: Doubles, *, level: floa
     of_synthetic = np.searchsorted(np.sort(relative), thresholds, side="right") / len(relative)
     of_real = np.searchsorted(np.sort(held_out), thresholds, side="right") / count
     share = max(float((of_synthetic - of_real).max()), 0.0)
-    m = len(relative)
-    critical = float(np.sqrt(-np.log(level) / 2 * (m + count) / (m * count)))
+    critical = critical_excess(count, len(relative), level=level)
     return CopyExcess(share, critical, relative, closest, held_out)
+
+
+def critical_excess(uncovered: int, synthetic: int, *, level: float) -> float:
+    """Return the excess that real images exceed with at most the probability ``level`` at these sizes.
+
+    The inverse of the bound exp(-2 D² nm / (n + m)) of the one-sided two-sample Smirnov statistic.
+    """
+    return float(np.sqrt(-np.log(level) / 2 * (1 / uncovered + 1 / synthetic)))
 
 
 def _relative(distance: Doubles, scale: Doubles) -> Doubles:
