@@ -6,6 +6,7 @@ matrix of 0/1 labels, a column a labelling, so that any number of relabellings c
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_semcov.metrics.arrays import Doubles, Floats, Mask
+from pytest_semcov.metrics.neighbour_torch import full_precision
 
 _BLOCK_ROWS = 512
 # An accelerator needs more work a call.
@@ -55,6 +57,11 @@ def kernel_sums(rows: Floats, labels: Mask, *, device: str | None = None) -> Ker
     device
         A device of torch on which to compute; ``None`` = numpy.
     """
+    with contextlib.nullcontext() if device is None else full_precision(device):
+        return _kernel_sums(rows, labels, device)
+
+
+def _kernel_sums(rows: Floats, labels: Mask, device: str | None) -> KernelSums:
     halves = np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / 2
     baseline = float(rows.dtype.type(np.exp(-2 * halves.mean())))
     engine: Any = _Numpy() if device is None else _Torch(device)

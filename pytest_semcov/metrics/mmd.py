@@ -30,6 +30,7 @@ from pytest_semcov.metrics.arrays import (
 )
 from pytest_semcov.metrics.intervals import Interval, require_confidence
 from pytest_semcov.metrics.kernel_sums import KernelSums, kernel_sums
+from pytest_semcov.metrics.neighbour_torch import device_of
 
 # Up to this many rows of both sets products are computed in float64: rounding plays no part.
 _FEW_ROWS = 2048
@@ -165,7 +166,8 @@ def mmd_squared(a: ArrayLike, b: ArrayLike, *, bandwidth: float, device: str | N
         If a set has only one row.
     """
     pooled = _pool(a, b, bandwidth)
-    return _observed(kernel_sums(pooled.rows, pooled.marked[:, None], device=device), pooled.marked)
+    sums = kernel_sums(pooled.rows, pooled.marked[:, None], device=device_of(device, a, b))
+    return _observed(sums, pooled.marked)
 
 
 def mmd_test(
@@ -198,7 +200,8 @@ def mmd_test(
     confidence
         Of the interval of the effect.
     device
-        A device of torch that computes; ``None`` = where the tensors are, numpy for all else.
+        A device of torch that computes, e.g. ``"cuda"``; ``None`` = the accelerator on which a tensor lies,
+        numpy for all else.
 
     Raises
     ------
@@ -217,7 +220,7 @@ def mmd_test(
     labels[:, 0] = pooled.marked
     for column in range(1, permutations + 1):
         labels[generator.choice(total, size=few, replace=False, shuffle=False), column] = True
-    sums = kernel_sums(pooled.rows, labels, device=device)
+    sums = kernel_sums(pooled.rows, labels, device=device_of(device, a, b))
     values = _unbiased(
         sums.within, sums.leaving, float(sums.to_all.sum()), np.full(permutations + 1, few), total
     )

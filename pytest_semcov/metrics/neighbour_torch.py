@@ -60,7 +60,7 @@ def lowest_bounds(
     others = queries if reference is None else reference
     bounds = np.empty((len(queries), count), dtype=np.float32)
     index = np.empty((len(queries), count), dtype=np.intp)
-    with _full_precision(device):
+    with full_precision(device):
         resident = _Resident(others, device)
         for first in range(0, len(queries), _BLOCK_ROWS):
             left = _Resident(queries.part(first, first + _BLOCK_ROWS), device)
@@ -100,7 +100,7 @@ def bounds_within(
         left = _Resident(queries.part(first, first + _BLOCK_ROWS), device)
         for second in range(0, len(reference), _BLOCK_ROWS):
             columns = slice(second, second + _BLOCK_ROWS)
-            with _full_precision(device):
+            with full_precision(device):
                 block = left.bounds(resident.part(second, second + _BLOCK_ROWS))
                 within = block <= of_rows[rows]
                 if of_columns is not None:
@@ -135,8 +135,8 @@ class _Resident:
 
 
 @contextlib.contextmanager
-def _full_precision(device: str) -> Iterator[None]:
-    """Multiply in float32 itself: the bounds would not hold for TF32, bfloat16 or autocasting."""
+def full_precision(device: str) -> Iterator[None]:
+    """Multiply in float32 itself: bounds and sums would not hold for TF32, bfloat16 or autocasting."""
     import torch
 
     with contextlib.ExitStack() as stack:
