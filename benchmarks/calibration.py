@@ -5,7 +5,7 @@
 
 Each cell of the table is one situation whose right outcome is known (no gap, an ideal translator, a planted
 gap, a fake), drawn anew for every run: from rendered scenes embedded by the built-in model (any n), from
-embeddings of real photographs where they are present (n up to 60), or from simulated labels. A wrong PASS or
+embeddings of real photographs where they are present (n = 60), or from simulated labels. A wrong PASS or
 FAIL is judged by its one-sided 95 % Clopper-Pearson upper bound. Embeddings of scenes are computed once and
 kept in FOLDER. ``--only`` takes gates (coverage, scan, combinations, labels, sufficiency) and ``intervals``:
 how often the intervals of the sufficiency gate hold the true share.
@@ -37,7 +37,7 @@ MOST_WRONG = 0.08
 """Target: upper bound of the share of wrong verdicts of each cell."""
 MOST_INCONCLUSIVE = 0.1
 _GROUP = 4
-_PHOTOGRAPH_SIZES = (50, 60)
+_PHOTOGRAPHS = 60
 
 
 def sufficiency_cells(sizes: Sequence[int], folder: Path, data: Path, images: int) -> list[Cell]:
@@ -48,7 +48,7 @@ def sufficiency_cells(sizes: Sequence[int], folder: Path, data: Path, images: in
     grouped = scenes(images * 2 // 5, folder, groups=_GROUP)
     found += calibration_sufficiency.grouped_cells(grouped, [n for n in sizes if n >= _GROUP * 15])
     if data.exists():
-        found += calibration_sufficiency.cells(photographs(data), _PHOTOGRAPH_SIZES)
+        found += calibration_sufficiency.cells(photographs(data), [_PHOTOGRAPHS])
     return found
 
 
@@ -60,7 +60,7 @@ def intervals(options: argparse.Namespace) -> list[calibration_intervals.Coverag
     if options.data.exists():
         pool = photographs(options.data)
         found += calibration_intervals.measure_intervals(
-            pool, _PHOTOGRAPH_SIZES[-1:], options.runs, workers=options.workers
+            pool, [_PHOTOGRAPHS], options.runs, workers=options.workers
         )
     return found
 

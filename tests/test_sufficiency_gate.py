@@ -497,3 +497,11 @@ def _ordered(sets: tuple[Rows, Rows, Rows]) -> tuple[Rows, Rows, Rows]:
     """Return S, U, C."""
     u, c, s = sets
     return s, u, c
+
+
+def test_figures_that_judge_nothing_can_be_left_out(ideal: Verdict, sets: tuple[Rows, Rows, Rows]) -> None:
+    u, c, s = sets
+
+    without = judge(s, u, c, figures=False)
+
+    assert without.criteria == tuple(item for item in ideal.criteria if item.outcome is not Outcome.INFO)

@@ -46,6 +46,7 @@ def sufficiency_verdict(
     repeats: int = 200,
     confidence: float = 0.95,
     seed: int = 0,
+    figures: bool = True,
 ) -> Verdict:
     """Judge whether a synthetic set may stand in for an uncovered category.
 
@@ -85,6 +86,8 @@ def sufficiency_verdict(
         Of the intervals.
     seed
         Seed of all draws. The verdict is a function of seed and rows and does not depend on their order.
+    figures
+        Whether to measure also the figures of other tools that judge nothing (about a quarter of the time).
 
     Returns
     -------
@@ -147,6 +150,7 @@ def sufficiency_verdict(
                 repeats=repeats,
                 confidence=confidence,
                 seed=seed,
+                figures=figures,
             ),
         )
     if protocol == "deduce":

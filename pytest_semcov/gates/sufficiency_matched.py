@@ -79,7 +79,7 @@ def matched_verdict(data: MatchedInput, settings: MatchedSettings) -> Verdict:
     criteria.extend(main)
     judged = tuple(criterion for criterion in criteria if criterion is not None)
     outcome = combine(judged)
-    figures = comparison_figures(distinct, settings)
+    figures = comparison_figures(distinct, settings) if settings.figures else ()
     counts = {
         "synthetic": len(data.synthetic),
         "real uncovered": len(data.uncovered),

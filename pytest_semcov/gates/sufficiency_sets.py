@@ -53,6 +53,7 @@ class MatchedSettings:
     repeats: int
     confidence: float
     seed: int
+    figures: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
