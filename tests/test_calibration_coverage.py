@@ -99,7 +99,7 @@ def test_gates_that_count_are_rarely_wrong(gate: str) -> None:
     tallies = measure(cells([100], gates=[gate]), 200)
     assert not [str(each) for each in tallies if each.wrong_upper > HIGHEST_WRONG]
     far = [each for each in tallies if "labels exact" in each.case or "missing" in each.case]
-    assert all(each.inconclusive_share <= 0.1 for each in far if "one image" not in each.case)
+    assert all(each.inconclusive_share <= 0.1 for each in far)
 
 
 @pytest.mark.slow
