@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.gates.figures import Candidate
 from pytest_semcov.metrics.arrays import as_doubles
+from pytest_semcov.metrics.neighbours import nearest_neighbours
 from pytest_semcov.semantics.labelling import UNCERTAIN, Labels
 
 _NEIGHBOURS = 5
 _MOST_REFERENCES = 1_000
-_BLOCK_ROWS = 2_048
 
 
 def nearest_candidates(
@@ -71,15 +71,13 @@ def _neighbour_distances(
     queries: NDArray[np.float64], references: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return each query's mean cosine distance to its nearest references."""
-    queries, references = _directions(queries), _directions(references)
+    if not len(queries):
+        return np.empty(0)
     k = min(_NEIGHBOURS, len(references))
-    means = [
-        np.partition(1.0 - queries[start : start + _BLOCK_ROWS] @ references.T, k - 1, axis=1)[:, :k].mean(
-            axis=1
-        )
-        for start in range(0, len(queries), _BLOCK_ROWS)
-    ]
-    return np.concatenate(means) if means else np.empty(0)
+    near = nearest_neighbours(_directions(references), _directions(queries), k=k)
+    # |u - v|² = 2 (1 - u · v) for unit vectors. A row of zeros has no direction and is near to nothing.
+    cosine_distance = (near.distance**2).mean(axis=1) / 2
+    return np.asarray(np.where(queries.any(axis=1), cosine_distance, 1.0))
 
 
 def _directions(array: NDArray[np.float64]) -> NDArray[np.float64]:
