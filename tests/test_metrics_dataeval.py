@@ -164,13 +164,13 @@ def test_equal_mmd(dataeval: Any, rows: tuple[int, int], shift: float) -> None:
     x, y = normal(rows[0], 16), normal(rows[1], 16, seed=1, shift=shift)
     theirs = dataeval.mmd(x, y, sigma=4.0).distance
     assert mmd_squared(x, y, bandwidth=4.0) == pytest.approx(theirs, abs=1e-6)
-    assert mmd_test(x, y, bandwidth=4.0, permutations=9)[0] == pytest.approx(theirs, abs=1e-6)
+    assert mmd_test(x, y, bandwidth=4.0, permutations=9).squared == pytest.approx(theirs, abs=1e-6)
 
 
 def test_near_p_values_of_mmd(dataeval: Any) -> None:
     x, y = normal(40, 4), normal(40, 4, seed=1, shift=0.2)
     theirs = dataeval.mmd(x, y, sigma=2.0, permutations=1000).details["p_val"]
-    assert mmd_test(x, y, bandwidth=2.0, permutations=999)[1] == pytest.approx(theirs, abs=0.06)
+    assert mmd_test(x, y, bandwidth=2.0, permutations=999).p_value == pytest.approx(theirs, abs=0.06)
 
 
 # Rows that are no numbers
@@ -311,7 +311,7 @@ def test_more_features_are_cut_off(dataeval: Any) -> None:
 
 def test_mmd_p_value_of_exactly_zero(dataeval: Any) -> None:
     x, y = normal(30), normal(30, seed=1, shift=5.0)
-    assert mmd_test(x, y, bandwidth=2.0, permutations=100)[1] == 1 / 101
+    assert mmd_test(x, y, bandwidth=2.0, permutations=100).p_value == 1 / 101
     found = dataeval.mmd(x, y, sigma=2.0, permutations=100).details["p_val"]
     still(found == 0, "a p-value from 100 permutations is 0")
 
