@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_semcov.data.decoding import MemorySource
 from pytest_semcov.data.samples import Dataset, Sample
-from pytest_semcov.errors import ArgumentError, ModelError
+from pytest_semcov.errors import ArgumentError
+from pytest_semcov.translation.fitted import FileForm, draw_some, samples_to_learn_from
 from pytest_semcov.translation.protocol import Failed, check_seeds
 from pytest_semcov.translation.transfer import VERSION, describe, shapes, transfer
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 METHODS = ("transport", "statistics")
-_HEADER = "semcov_colour_translator"
+_FILES = FileForm("colour", VERSION, texts=("method",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,22 +102,9 @@ class ColourTranslator:
         """
         if method not in METHODS:
             raise ArgumentError(f"method {method!r}: need one of {', '.join(METHODS)}")
-        if maximum_images < 1:
-            raise ArgumentError(f"maximum_images {maximum_images}: need at least 1")
-        if source == target:
-            raise ArgumentError(f"source and target are both {source!r}: a translator needs two categories")
-        sources, targets = _as_samples(source_images, source), _as_samples(target_images, target)
-        if not targets:
-            raise ArgumentError(f"no image of {target!r} to learn from: need at least one")
-        keys = {sample.content_key(): sample for sample in sources}
-        for sample in targets:
-            if sample.content_key() in keys:
-                raise ArgumentError(
-                    f"{sample.id} is given as {target!r} and (as {keys[sample.content_key()].id}) as "
-                    f"{source!r}: take it out of one of them"
-                )
-        order = np.random.Generator(np.random.PCG64(seed)).permutation(len(targets))[:maximum_images]
-        looks = [describe(targets[index].load(), method) for index in order]
+        sources, targets = samples_to_learn_from(source_images, target_images, source=source, target=target)
+        chosen = draw_some(targets, maximum=maximum_images, seed=seed)
+        looks = [describe(sample.load(), method) for sample in chosen]
         return cls(
             source,
             target,
@@ -172,11 +158,7 @@ class ColourTranslator:
         path
             The file; its folder is made if need be.
         """
-        from safetensors.numpy import save
-
-        file = Path(path)
         header = {
-            "version": VERSION,
             "source": self.source,
             "target": self.target,
             "method": self.method,
@@ -184,18 +166,7 @@ class ColourTranslator:
             "fitted_on": sorted(self.fitted_on),
             "fitted_groups": sorted(self.fitted_groups),
         }
-        arrays = {name: np.ascontiguousarray(array) for name, array in self.looks.items()}
-        content = save(arrays, {_HEADER: json.dumps(header)})
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(content)
-            Path(temporary).replace(file)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        return file
+        return _FILES.write(path, header, self.looks)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ColourTranslator:
@@ -206,16 +177,8 @@ class ColourTranslator:
         ModelError
             If the file is missing or is not such a translator; names the file and what to do.
         """
-        from safetensors import SafetensorError, safe_open
-
         file = Path(path).expanduser()
-        try:
-            with safe_open(file, framework="numpy") as content:
-                text = (content.metadata() or {}).get(_HEADER)
-                looks = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 - no mapping
-        except (OSError, SafetensorError) as error:
-            raise _unusable(file, str(error)) from error
-        header = _header(file, text)
+        header, looks = _FILES.read(file)
         _check_looks(file, looks, header["method"])
         return cls(
             header["source"],
@@ -232,54 +195,18 @@ class ColourTranslator:
         return f"<ColourTranslator {self.source} to {self.target} by {self.method}, {count} looks>"
 
 
-def _as_samples(given: Dataset | Sequence[Sample | Image.Image], category: str) -> list[Sample]:
-    """Return samples; PIL images become samples in memory."""
-    items = [given[index] for index in range(len(given))]
-    return [
-        item if isinstance(item, Sample) else Sample(f"{category} image {index}", MemorySource(item))
-        for index, item in enumerate(items)
-    ]
-
-
-def _unusable(file: Path, reason: str) -> ModelError:
-    return ModelError(
-        f"{file}: not a colour translator ({reason}); make it with ColourTranslator.fit(...).save(path)"
-    )
-
-
-def _header(file: Path, text: str | None) -> dict[str, Any]:
-    if text is None:
-        raise _unusable(file, f"its header has no {_HEADER}")
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _unusable(file, f"its header is not JSON: {error}") from error
-    names = ("source", "target", "method")
-    if not isinstance(header, dict) or not all(isinstance(header.get(name), str) for name in names):
-        raise _unusable(file, f"its header lacks {', '.join(names)}")
-    if header.get("version") != VERSION:
-        raise _unusable(file, f"version {header.get('version')}, this package reads version {VERSION}")
-    if header["method"] not in METHODS:
-        raise _unusable(file, f"method {header['method']!r}, this package knows {', '.join(METHODS)}")
-    for name in ("fitted_on", "fitted_groups"):
-        values = header.setdefault(name, [])
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise _unusable(file, f"{name} in its header is not a list of texts")
-    if not isinstance(header.setdefault("semantic", None), str | None):
-        raise _unusable(file, "semantic in its header is not a text")
-    return header
-
-
 def _check_looks(file: Path, looks: Mapping[str, NDArray[Any]], method: str) -> None:
+    if method not in METHODS:
+        raise _FILES.unusable(file, f"method {method!r}, this package knows {', '.join(METHODS)}")
     wanted = shapes(method)
     if set(looks) != set(wanted):
-        raise _unusable(file, f"it holds {', '.join(sorted(looks))}; need {', '.join(sorted(wanted))}")
+        raise _FILES.unusable(file, f"it holds {', '.join(sorted(looks))}; need {', '.join(sorted(wanted))}")
     counts = {array.shape[:1] for array in looks.values()}
     for name, shape in wanted.items():
         array = looks[name]
         if array.shape[1:] != shape or len(counts) != 1 or not len(array):
-            raise _unusable(
+            raise _FILES.unusable(
                 file, f"{name} has shape {array.shape}; need (images, {', '.join(map(str, shape))})"
             )
         if array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise _unusable(file, f"{name} holds values that are not finite numbers")
+            raise _FILES.unusable(file, f"{name} holds values that are not finite numbers")
