@@ -18,7 +18,9 @@ from pytest_semcov.metrics.arrays import (
     as_embeddings,
     canonical_order,
     distances,
+    distinct_rows,
     group_codes,
+    nearest_distances,
     require_rows,
     squared_distances,
 )
@@ -284,6 +286,37 @@ def test_one_far_row_does_not_blur_the_others() -> None:
 def test_float32_far_from_the_origin() -> None:
     x = (normal(40, 16) + 1e4).astype(np.float32)
     np.testing.assert_allclose(distances(x), direct_distances(x, x), rtol=1e-7, atol=0)
+
+
+def test_squares_beyond_float64_are_an_error() -> None:
+    x = np.array([[1e150, 0.0], [-1e150, 0.0]])
+    assert distances(x)[0, 1] == pytest.approx(2e150)
+    for a, b in ((10 * x, None), (10 * x, x), (x, 10 * x)):
+        with pytest.raises(ArgumentError, match=r"1e\+151: above 1e\+150 .* divide all sets by one number"):
+            squared_distances(a, b)
+
+
+def test_nearest_distances() -> None:
+    x, y = normal(30), normal(50, seed=1)
+    np.testing.assert_allclose(nearest_distances(x, y), direct_distances(x, y).min(axis=1), rtol=1e-12)
+
+
+@settings(deadline=None, max_examples=40)
+@given(x=tied, single=st.booleans())
+def test_distinct_rows(x: np.ndarray, single: bool) -> None:
+    x = x * np.array([1.0, -0.0, 0.1])  # zeros of both signs are one number
+    if single:
+        x = x.astype(np.float32)
+    distinct, place = distinct_rows(x)
+    assert len({tuple(row) for row in (x + 0.0).tolist()}) == len(distinct)
+    assert (distinct[place] == x).all()
+    assert distinct.dtype == x.dtype
+    assert (np.sort(np.unique(place, return_index=True)[1]) == np.unique(place, return_index=True)[1]).all()
+
+
+def test_distinct_rows_of_huge_numbers() -> None:
+    x = np.array([[1e308, 1e308], [1e308, -1e308], [1e308, 1e308]])
+    assert distinct_rows(x)[1].tolist() == [0, 1, 0]
 
 
 @settings(deadline=None, max_examples=25)

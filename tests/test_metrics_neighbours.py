@@ -1,18 +1,20 @@
-"""Neighbour distances, coverage radius, nearest-neighbour divergence."""
+"""Neighbour lists, distances to the k-th neighbour, coverage radius: independent values and properties."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from metrics_references import dataeval_core, direct_distances
+from metrics_references import dataeval_core
 from sklearn.neighbors import NearestNeighbors
 
 from pytest_semcov.errors import ArgumentError, TooFewError
-from pytest_semcov.metrics.divergence import divergence_fnn
-from pytest_semcov.metrics.neighbours import coverage_radius, kth_neighbour_distances
+from pytest_semcov.metrics.neighbours import coverage_radius, kth_neighbour_distances, nearest_neighbours
 
 sets = arrays(np.float64, st.tuples(st.integers(4, 12), st.just(2)), elements=st.integers(-4, 4).map(float))
 
@@ -28,6 +30,30 @@ def test_as_scikit_learn(k: int, width: int) -> None:
     model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(x)
     np.testing.assert_allclose(kth_neighbour_distances(x, k=k), model.kneighbors()[0][:, -1], rtol=1e-9)
     np.testing.assert_allclose(kth_neighbour_distances(x, y, k=k), model.kneighbors(y)[0][:, -1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("width", [1, 8, 200])
+@pytest.mark.parametrize("k", [1, 5, 20])
+def test_lists_as_scikit_learn(k: int, width: int) -> None:
+    x, y = normal(70, width), normal(50, width, seed=1, shift=0.5)
+    model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(x)
+    for queries in (None, y):
+        distance, index = model.kneighbors(queries)
+        found = nearest_neighbours(x, queries, k=k)
+        np.testing.assert_allclose(found.distance, distance, rtol=1e-9)
+        np.testing.assert_array_equal(found.index, index)
+        np.testing.assert_array_equal(kth_neighbour_distances(x, queries, k=k), found.distance[:, -1])
+        assert (found.distance.dtype, found.index.dtype) == (np.float64, np.intp)
+
+
+def test_of_equally_near_rows_the_lower_index_comes_first() -> None:
+    x = np.array([[0.0], [1.0], [-1.0], [0.0], [2.0], [1.0]])
+    found = nearest_neighbours(x, k=5)
+    assert found.index[0].tolist() == [3, 1, 2, 5, 4]
+    assert found.index[1].tolist() == [5, 0, 3, 4, 2]
+    assert found.distance[1].tolist() == [0, 1, 1, 1, 2]
+    assert nearest_neighbours(x, [[0.5]], k=4).index.tolist() == [[0, 1, 3, 5]]
+    assert nearest_neighbours(x, [[0.5]], k=2).index.tolist() == [[0, 1]]
 
 
 def test_as_dataeval() -> None:
@@ -63,18 +89,23 @@ def test_copies(offset: float) -> None:
     assert (kth_neighbour_distances(x, x, k=4) == 0).all()
 
 
-def test_too_few_rows() -> None:
+@pytest.mark.parametrize("neighbours", [kth_neighbour_distances, nearest_neighbours, coverage_radius])
+def test_too_few_rows(neighbours: Callable[..., Any]) -> None:
     x = normal(5)
-    kth_neighbour_distances(x, k=4)
+    neighbours(x, k=4)
     with pytest.raises(TooFewError, match="have 5 rows, need more than k = 5"):
-        kth_neighbour_distances(x, k=5)
-    kth_neighbour_distances(x, normal(1), k=5)
+        neighbours(x, k=5)
+    neighbours(x, normal(1), k=5)
     with pytest.raises(TooFewError, match="have 5 reference rows, need at least k = 6"):
-        kth_neighbour_distances(x, normal(1), k=6)
-    with pytest.raises(TooFewError):
-        coverage_radius(normal(1), k=1)
+        neighbours(x, normal(1), k=6)
+    with pytest.raises(TooFewError, match="have 1 rows, need more than k = 1"):
+        neighbours(normal(1), k=1)
     with pytest.raises(ArgumentError, match="k is 0"):
-        coverage_radius(x, k=0)
+        neighbours(x, k=0)
+    with pytest.raises(ArgumentError, match="reference have 4 features and queries 5"):
+        neighbours(x, normal(5, 5), k=1)
+    with pytest.raises(ArgumentError, match="reference have 5 features and queries 4"):
+        neighbours(normal(5, 5), x, k=1)
 
 
 @settings(deadline=None, max_examples=40)
@@ -100,42 +131,3 @@ def test_scale() -> None:
     np.testing.assert_allclose(
         kth_neighbour_distances(1e-3 * x, k=4), 1e-3 * kth_neighbour_distances(x, k=4), rtol=1e-9
     )
-
-
-# Divergence
-
-
-@pytest.mark.parametrize(("rows", "shift"), [(30, 0.0), (30, 0.7), (55, 1.5)])
-def test_divergence_as_dataeval_and_by_hand(rows: int, shift: float) -> None:
-    x, y = normal(40, 3), normal(rows, 3, seed=1, shift=shift)
-    table = direct_distances(np.concatenate([x, y]), np.concatenate([x, y]))
-    np.fill_diagonal(table, np.inf)
-    errors = sum((i < 40) != (int(row.argmin()) < 40) for i, row in enumerate(table))
-    by_hand = max(0.0, 1 - (40 + rows) / (2 * 40 * rows) * errors)
-    assert errors
-    assert divergence_fnn(x, y) == pytest.approx(by_hand, abs=1e-12)
-    assert divergence_fnn(x, y) == pytest.approx(dataeval_core().divergence_fnn(x, y)["divergence"], abs=1e-6)
-    assert divergence_fnn(y, x) == pytest.approx(by_hand, abs=1e-12)
-
-
-def test_divergence_known_values() -> None:
-    x = normal(30)
-    assert divergence_fnn(x, normal(20, seed=1, shift=50)) == 1
-    assert divergence_fnn(x, x) == 0
-    # Pairs of one x and one y, far apart: every nearest neighbour is of the other set.
-    assert divergence_fnn([[0.0], [10.0]], [[1.0], [11.0]]) == 0
-    # x: 0 1, y: 3 3.5; nobody's nearest is of the other set.
-    assert divergence_fnn([[0.0], [1.0]], [[3.0], [3.5]]) == 1
-    # Only y = 5.3 lies nearest to an x.
-    x, y = np.array([[0.0], [0.1], [5.0], [5.1]]), np.array([[5.3], [8.0], [8.1], [9.0]])
-    assert divergence_fnn(x, y) == pytest.approx(1 - 8 / 32)
-    assert divergence_fnn(y, x) == pytest.approx(1 - 8 / 32)
-
-
-def test_divergence_with_ties() -> None:
-    # x = 0 lies midway between an x and a y (half an error), y = 1 is nearest to x = 0.
-    x, y = np.array([[-1.0], [0.0], [20.0], [20.1]]), np.array([[1.0], [30.0], [30.1], [40.0]])
-    assert divergence_fnn(x, y) == pytest.approx(1 - 8 / 32 * 1.5)
-    assert divergence_fnn(y, x) == pytest.approx(1 - 8 / 32 * 1.5)
-    for n, m in ((10, 2), (2, 10), (1, 1)):
-        assert divergence_fnn(np.ones((n, 3)), np.ones((m, 3))) == 0

@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from metrics_references import direct_distances, published_prdc
 
 from pytest_semcov.errors import ArgumentError, TooFewError
+from pytest_semcov.metrics import neighbour_scan
 from pytest_semcov.metrics.arrays import distances
 from pytest_semcov.metrics.prdc import Prdc, ball_radii, prdc, prdc_from_distances
 
@@ -84,6 +85,44 @@ def test_constant_sets_are_not_disjoint() -> None:
     x, y = np.ones((10, 3)), np.ones((8, 3))
     assert_same(prdc(x, y, k=5), {"precision": 1, "recall": 1, "density": 10 / 5, "coverage": 1})
     assert_same(prdc(x, y + 1, k=5), dict.fromkeys(("precision", "recall", "density", "coverage"), 0.0))
+
+
+def test_many_copies_cost_what_distinct_rows_cost() -> None:
+    x = np.repeat(normal(3), 20_000, axis=0)  # distances of all pairs would take 29 GB
+    assert_same(prdc(x, x[::2], k=5), {"precision": 1, "recall": 1, "density": 20_000 / 5, "coverage": 1})
+
+
+def test_rows_on_a_border_are_inside() -> None:
+    # Balls of 0, 1, 2 (k = 1) reach to 1; 3 lies on the border of the last, 4.5 outside.
+    real, synthetic = np.array([[0.0], [1.0], [2.0]]), np.array([[3.0], [4.5], [6.0]])
+    found = prdc(real, synthetic, k=1)
+    assert_same(found, {"precision": 1 / 3, "recall": 1 / 3, "density": 0, "coverage": 1 / 3})
+    # From the other side: radius 1.5 around 3 reaches 1.5 .. 4.5.
+    back = prdc(synthetic, real, k=1)
+    assert_same(back, {"precision": 1 / 3, "recall": 1 / 3, "density": 1 / 3, "coverage": 1 / 3})
+
+
+@pytest.mark.parametrize("block", [7, 64, 1280])
+@pytest.mark.parametrize("spread", [0.0, 0.01, 1.0, 30.0])
+def test_blocks_and_dense_balls_as_from_tables(
+    spread: float, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # From one clump, for which float32 cannot tell inside from outside, to a set whose balls hold everything.
+    monkeypatch.setattr(neighbour_scan, "_BLOCK_ROWS", block)
+    centres = 10 * normal(4, 32, seed=2)
+    x = centres[np.arange(160) % 4] + 0.05 * normal(160, 32)
+    y = centres[np.arange(130) % 3] + spread * normal(130, 32, seed=1)
+    tables = direct_distances(x, x), direct_distances(y, y), direct_distances(x, y)
+    assert prdc(x, y) == prdc_from_distances(*tables, k=5)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+def test_as_the_authors_package_on_rows_beyond_one_block(shift: float) -> None:
+    x, y = normal(1500, 32).astype(np.float32), normal(1400, 32, seed=1, scale=0.9).astype(np.float32)
+    found = prdc(x + np.float32(shift), y + np.float32(shift))
+    # Moving float32 rows by 1e4 rounds them, and a few pairs change sides.
+    for name, value in published_prdc(x, y, 5).items():
+        assert found.to_dict()[name] == pytest.approx(value, abs=2e-3 if shift else 1e-12), name
 
 
 @settings(deadline=None, max_examples=60)

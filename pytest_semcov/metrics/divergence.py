@@ -38,6 +38,7 @@ def divergence_fnn(a: ArrayLike, b: ArrayLike, *, device: str | None = None) -> 
     """
     x, y = as_embeddings(a, name="first set"), as_embeddings(b, name="second set")
     require_same_width(("first set", x), ("second set", y))
+    where = device_of(device, a, b)
     rows, place = distinct_rows(np.concatenate([x, y]))
     # How many rows of each set a distinct row stands for. Copies are each other's nearest rows.
     counts = np.stack(
@@ -46,7 +47,7 @@ def divergence_fnn(a: ArrayLike, b: ArrayLike, *, device: str | None = None) -> 
     nearest, others = counts.copy(), counts.sum(axis=1) - 1
     alone = np.flatnonzero(others == 0)
     if len(alone):
-        nearest[alone] = _nearest_counts(rows, alone, counts, device_of(device, a, b))
+        nearest[alone] = _nearest_counts(rows, alone, counts, where)
         others[alone] = nearest[alone].sum(axis=1)
     errors = float((counts * nearest[:, ::-1] / others[:, None]).sum())
     return max(0.0, 1 - (len(x) + len(y)) / (2 * len(x) * len(y)) * errors)
