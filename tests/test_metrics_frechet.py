@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,7 +57,53 @@ def test_fewer_rows_than_features(n: int, m: int, width: int) -> None:
 def test_low_rank_with_many_rows() -> None:
     x = normal(150, 4) @ normal(4, 60, seed=1)
     y = normal(150, 4, seed=2) @ normal(4, 60, seed=3)
-    assert frechet_distance(x, y) == pytest.approx(with_nuclear_norm(x, y), rel=1e-6)
+    expected = with_nuclear_norm(x, y)
+    assert frechet_distance(x, y) == pytest.approx(expected, rel=1e-12)
+    # One set of full rank, whichever.
+    full = normal(200, 60, seed=4)
+    assert frechet_distance(x, full) == pytest.approx(with_nuclear_norm(x, full), rel=1e-12)
+    assert frechet_distance(full, x) == pytest.approx(with_nuclear_norm(x, full), rel=1e-12)
+    # A feature that is constant, one that repeats another, one of tiny spread.
+    full[:, 0], full[:, 1] = 3.0, full[:, 2]
+    assert frechet_distance(full, x) == pytest.approx(with_nuclear_norm(x, full), rel=1e-12)
+    tiny = normal(200, 60, seed=5) * np.geomspace(1, 1e-7, 60)
+    assert frechet_distance(tiny, 2 * tiny[::-1]) == pytest.approx(
+        tiny.var(axis=0, ddof=1).sum() + (tiny.mean(axis=0) ** 2).sum(), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(("n", "m", "width"), [(9000, 5000, 6), (5000, 4, 6), (4, 5000, 6)])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_many_rows(n: int, m: int, width: int, kind: type) -> None:
+    # More than one block of rows.
+    x, y = normal(n, width).astype(kind), normal(m, width, seed=1, scale=1.3).astype(kind)
+    reference = with_matrix_root if min(n, m) > width else with_nuclear_norm
+    expected = reference(x.astype(np.float64), y.astype(np.float64))
+    assert frechet_distance(x, y) == pytest.approx(expected, rel=1e-10)
+    assert frechet_distance(y, x) == pytest.approx(expected, rel=1e-10)
+
+
+def test_memory_is_bounded_by_blocks() -> None:
+    x = np.random.default_rng(0).random((60_000, 32), dtype=np.float32)
+    tracemalloc.start()
+    frechet_distance(x, x[::-1])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < x.nbytes  # centred float64 copies would be four times as much
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "m", "width"), [(400, 300, 24), (40, 300, 64), (40, 40, 64)])
+def test_as_torch_fidelity(n: int, m: int, width: int) -> None:
+    torch = pytest.importorskip("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fidelity = pytest.importorskip("torch_fidelity.metric_fid")
+    x, y = normal(n, width, shift=0.4), normal(m, width, seed=1, scale=1.4)
+    statistics = [fidelity.fid_features_to_statistics(torch.from_numpy(rows)) for rows in (x, y)]
+    found = fidelity.fid_statistics_to_metric(*statistics, verbose=False)["frechet_inception_distance"]
+    # Where a covariance is singular, roots of its rounding are in that figure.
+    assert frechet_distance(x, y) == pytest.approx(found, rel=1e-9 if min(n, m) > width else 1e-4)
 
 
 def with_moments(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:

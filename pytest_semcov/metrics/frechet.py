@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_semcov.metrics.arrays import Doubles, as_doubles, require_rows, require_same_width
+from pytest_semcov.metrics.arrays import Doubles, Floats, as_embeddings, require_rows, require_same_width
+
+_ROWS_AT_ONCE = 4096
+# Rounding of the root that is let through, as a share of the traces.
+_LARGEST_ERROR = 1e-10
 
 
 def frechet_distance(a: ArrayLike, b: ArrayLike) -> float:
     """Squared Fréchet (2-Wasserstein) distance between the Gaussians with the sets' moments.
 
-    ``|mean_a - mean_b|² + tr(A) + tr(B) - 2 tr((AB)^½)`` with covariances A and
-    B (ddof 1), as in the Fréchet inception distance (M. Heusel et al., NeurIPS
-    2017), on these embeddings. Its bias grows as sets get smaller: compare only at equal
-    numbers of rows.
+    ``|mean_a - mean_b|² + tr(A) + tr(B) - 2 tr((AB)^½)`` with covariances A and B (ddof 1), as in the Fréchet
+    inception distance (M. Heusel et al., NeurIPS 2017), on these embeddings. Its bias grows as sets get
+    smaller: compare only at equal numbers of rows.
+
+    Computed in float64, without the root of a matrix: exact where a covariance is singular. A set of more
+    rows than features is read in blocks.
 
     Parameters
     ----------
@@ -28,40 +36,71 @@ def frechet_distance(a: ArrayLike, b: ArrayLike) -> float:
 
     Raises
     ------
+    ArgumentError
+        If the widths differ.
     TooFewError
         If a set has fewer than 2 rows.
     """
-    x, y = as_doubles(a, name="first set"), as_doubles(b, name="second set")
+    x, y = as_embeddings(a, name="first set"), as_embeddings(b, name="second set")
     require_same_width(("first set", x), ("second set", y))
     require_rows("first set", len(x), 2, "a covariance")
     require_rows("second set", len(y), 2, "a covariance")
-    mean_x, mean_y = x.mean(axis=0), y.mean(axis=0)
-    x, y = x - mean_x, y - mean_y
+    mean_x, mean_y = x.mean(axis=0, dtype=np.float64), y.mean(axis=0, dtype=np.float64)
+    traces_and_root = None
+    if min(len(x), len(y)) > x.shape[1]:
+        traces_and_root = _by_eigenvalues(_covariance(x, mean_x), _covariance(y, mean_y))
+    if traces_and_root is None:
+        traces_and_root = _by_singular_values(_factor(x, mean_x), _factor(y, mean_y))
+    traces, root = traces_and_root
     difference = mean_x - mean_y
-    trace_x = np.einsum("ij,ij->", x, x) / (len(x) - 1)
-    trace_y = np.einsum("ij,ij->", y, y) / (len(y) - 1)
-    root = _trace_root_of_product(x, y) / np.sqrt((len(x) - 1) * (len(y) - 1))
-    return max(float(difference @ difference + trace_x + trace_y - 2 * root), 0.0)
+    return max(float(difference @ difference + traces - 2 * root), 0.0)
 
 
-def _trace_root_of_product(x: Doubles, y: Doubles) -> float:
-    """Return tr((xᵀx yᵀy)^½)."""
-    width = x.shape[1]
-    if min(len(x), len(y)) <= width:
-        # The non-zero eigenvalues of xᵀx yᵀy are the squared singular values of x yᵀ: exact where a
-        # covariance is singular. A set of more rows than features is first reduced to as many as features.
-        x, y = (np.asarray(np.linalg.qr(part, mode="r")) if len(part) > width else part for part in (x, y))
-        return float(np.linalg.svd(x @ y.T, compute_uv=False).sum())
-    # They are the eigenvalues of rᵀ (yᵀy) r for any r with r rᵀ = xᵀx, a symmetric matrix.
-    root = _factor(x.T @ x)
-    middle = root.T @ (y.T @ y) @ root
-    return float(np.sqrt(np.maximum(np.linalg.eigvalsh((middle + middle.T) / 2), 0.0)).sum())
+def _by_eigenvalues(a: Doubles, b: Doubles) -> tuple[float, float] | None:
+    """Return tr(A) + tr(B) and tr((AB)^½); ``None`` if A is singular or rounding would show.
 
-
-def _factor(matrix: Doubles) -> Doubles:
-    """Return some r with r rᵀ = the matrix, which is symmetric and not negative."""
+    AB has the eigenvalues of rᵀ B r for any r with r rᵀ = A, which is symmetric. They are exact up to the
+    precision of the largest; their roots are less so, the smaller they are.
+    """
+    traces = float(np.trace(a) + np.trace(b))
     try:
-        return np.asarray(np.linalg.cholesky(matrix))
-    except np.linalg.LinAlgError:  # singular: a feature is constant, or depends on others
-        values, vectors = np.linalg.eigh(matrix)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+        factor = np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        return None
+    middle = factor.T @ b @ factor
+    values = np.linalg.eigvalsh((middle + middle.T) / 2)
+    rounding = np.finfo(np.float64).eps * values[-1]
+    if not values[0] > rounding or rounding * (0.5 / np.sqrt(values)).sum() > _LARGEST_ERROR * traces:
+        return None
+    return traces, float(np.sqrt(values).sum())
+
+
+def _by_singular_values(x: Doubles, y: Doubles) -> tuple[float, float]:
+    """Return tr(A) + tr(B) and tr((AB)^½) for A = xᵀx, B = yᵀy.
+
+    The non-zero eigenvalues of xᵀx yᵀy are the squared singular values of x yᵀ.
+    """
+    traces = np.einsum("ij,ij->", x, x) + np.einsum("ij,ij->", y, y)
+    return float(traces), float(np.linalg.svd(x @ y.T, compute_uv=False).sum())
+
+
+def _covariance(rows: Floats, mean: Doubles) -> Doubles:
+    covariance = np.zeros((len(mean), len(mean)))
+    for part in _centred_parts(rows, mean):
+        covariance += part.T @ part
+    return covariance / (len(rows) - 1)
+
+
+def _factor(rows: Floats, mean: Doubles) -> Doubles:
+    """Return some x with xᵀx = the covariance, of no more rows than features or than there are."""
+    factor = np.empty((0, len(mean)))
+    for part in _centred_parts(rows, mean):
+        factor = np.concatenate([factor, part])
+        if len(factor) > len(mean):
+            factor = np.asarray(np.linalg.qr(factor, mode="r"))
+    return np.asarray(factor / np.sqrt(len(rows) - 1))
+
+
+def _centred_parts(rows: Floats, mean: Doubles) -> Iterator[Doubles]:
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield np.subtract(rows[start : start + _ROWS_AT_ONCE], mean, dtype=np.float64)
