@@ -1,7 +1,7 @@
 """How often every gate cries wolf, how often it misses, and from which size on it decides.
 
-    python benchmarks/calibration.py [--runs 400] [--sizes 50 100 200] [--only sufficiency ...] [--workers 2]
-        [--data ../shared/data/day_night] [--folder FOLDER] [--json FILE] [--markdown FILE]
+    python benchmarks/calibration.py [--runs 400] [--sizes 50 100 200] [--only sufficiency ...] [--cases TEXT ...]
+        [--workers 2] [--data ../shared/data/day_night] [--folder FOLDER] [--json FILE] [--markdown FILE]
 
 Each cell of the table is one situation whose right outcome is known (no gap, an ideal translator, a planted
 gap, a fake), drawn anew for every run: from rendered scenes embedded by the built-in model (any n), from
@@ -89,6 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--sizes", type=int, nargs="+", default=[50, 100, 200])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument(
+        "--cases", nargs="+", metavar="TEXT", help="only cases whose name contains one of these"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--images", type=int, default=2_000, help="rendered day scenes, and night scenes")
@@ -106,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     if "sufficiency" in options.only:
         cells += sufficiency_cells(options.sizes, options.folder, options.data, options.images)
+    if options.cases:
+        cells = [cell for cell in cells if any(text in cell.case for text in options.cases)]
     started = time.monotonic()
 
     def progress(done: int, total: int) -> None:
