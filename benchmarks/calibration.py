@@ -1,7 +1,8 @@
 """How often every gate cries wolf, how often it misses, and from which size on it decides.
 
-    python benchmarks/calibration.py [--runs 400] [--sizes 50 100 200] [--only sufficiency ...] [--cases TEXT ...]
-        [--workers 2] [--data ../shared/data/day_night] [--folder FOLDER] [--json FILE] [--markdown FILE]
+    python benchmarks/calibration.py [--runs 400] [--sizes 50 100 200] [--only sufficiency ...]
+        [--cases TEXT ...] [--workers 2] [--data ../shared/data/day_night] [--folder FOLDER]
+        [--json FILE] [--markdown FILE]
 
 Each cell of the table is one situation whose right outcome is known (no gap, an ideal translator, a planted
 gap, a fake), drawn anew for every run: from rendered scenes embedded by the built-in model (any n), from
