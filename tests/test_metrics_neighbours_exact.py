@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +13,10 @@ from hypothesis.extra.numpy import arrays
 from sklearn.neighbors import NearestNeighbors
 
 from pytest_semcov.metrics import neighbour_scan
+from pytest_semcov.metrics.divergence import divergence_fnn
 from pytest_semcov.metrics.neighbour_lists import Comparison
 from pytest_semcov.metrics.neighbours import coverage_radius, kth_neighbour_distances, nearest_neighbours
+from pytest_semcov.metrics.prdc import prdc
 
 Rows = np.ndarray
 
@@ -218,3 +223,25 @@ def test_bounds_are_bounds() -> None:
             )
             assert (low <= exact).all()
             assert (high >= exact).all()
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        lambda x, y: coverage_radius(x, k=20),
+        lambda x, y: nearest_neighbours(x, y, k=5),
+        lambda x, y: prdc(x, 10 * y),  # balls that hold all rows of the other set
+        lambda x, y: divergence_fnn(x, y),
+    ],
+    ids=["radius", "across", "prdc", "divergence"],
+)
+def test_memory_does_not_grow_with_the_square(
+    metric: Callable[[Rows, Rows], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbour_scan, "_BLOCK_ROWS", 256)
+    x, y = normal(3000, 8).astype(np.float32), normal(3000, 8, seed=1).astype(np.float32)
+    tracemalloc.start()
+    metric(x, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20e6  # all distances in float32 are 36 MB, those of both sets together 144 MB
