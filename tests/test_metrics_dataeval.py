@@ -7,9 +7,11 @@ end torch-fidelity, and the Fréchet distance with a matrix root.
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -478,6 +480,18 @@ def test_a_good_set_is_not_worse_for_being_small(dataeval: Any) -> None:
     assert closed(good[:40]) == pytest.approx(closed(good), abs=0.2)
     assert published(good) < published(covered)
     still(published(good[:40]) > published(covered), "40 good images do worse than 300 of another kind")
+
+
+def test_documentation_names_every_fault() -> None:
+    tests = Path(__file__).parent
+    named = set(re.findall(r"`(test_\w+)`", (tests.parent / "docs" / "metrics.md").read_text("utf-8")))
+    here = set(re.findall(r"^def (test_\w+)", Path(__file__).read_text("utf-8"), re.MULTILINE))
+    everywhere = "".join(path.read_text("utf-8") for path in tests.glob("test_metrics_*.py"))
+    assert not [name for name in named if f"def {name}(" not in everywhere]
+    assert {name for name in here - named if "_equal_" not in name} == {
+        "test_near_p_values_of_mmd",
+        "test_documentation_names_every_fault",
+    }
 
 
 # Other libraries
