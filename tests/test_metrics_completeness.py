@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from metrics_references import dataeval_core
+from scipy.stats import rankdata
 
 from pytest_semcov.errors import ArgumentError, TooFewError
 from pytest_semcov.metrics.completeness import bins_completeness, effective_rank
@@ -42,6 +44,59 @@ def test_as_dataeval_without_ties(rows: int, width: int, correlated: bool) -> No
         x = x[:, :1] + 0.3 * x
     expected = float(dataeval_core().completeness(x)["completeness"])
     assert effective_rank(x) == pytest.approx(expected, rel=1e-9)
+
+
+def by_definition(x: np.ndarray) -> float:
+    """With average ranks, from the singular values of the ranks themselves."""
+    n, d = x.shape
+    ranks = (rankdata(x.astype(np.float64), axis=0) - 0.5) / n - 0.5
+    variances = np.linalg.svd(ranks, compute_uv=False) ** 2
+    shares = variances[variances > 1e-20] / variances.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()) / d)
+
+
+numbers = st.one_of(
+    st.sampled_from([0.0, -0.0, 1.0, 1 + 2**-23, 1 + 2**-50, 1e-45, -1e-45, 5e-324, 1e300, -1e300]),
+    st.floats(-4, 4),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    x=arrays(np.float64, st.tuples(st.integers(2, 9), st.integers(1, 4)), elements=numbers),
+    short=st.booleans(),
+)
+def test_every_digit_counts(x: np.ndarray, short: bool) -> None:
+    if short:
+        x = np.clip(x, -3e38, 3e38).astype(np.float32)
+    assume((x != x[0]).any())
+    assert effective_rank(x) == pytest.approx(by_definition(x), rel=1e-7)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "width"), [(9000, 12), (300, 130), (130, 300)])
+def test_blocks_of_rows_and_features(kind: type, rows: int, width: int) -> None:
+    x = normal(rows, width) + normal(rows, 1, seed=1)
+    x[:, ::3] = np.maximum(x[:, ::3], 0)  # half of the values are tied, as after a ReLU
+    x[:, 5] = 7
+    assert effective_rank(x.astype(kind)) == pytest.approx(by_definition(x.astype(kind)), rel=1e-9)
+
+
+def test_as_dataeval_on_many_float32_rows() -> None:
+    x = (normal(700, 96) + 2 * normal(700, 1, seed=1)).astype(np.float32)
+    x = x[:, [len(np.unique(column)) == len(column) for column in x.T]]
+    assert x.shape[1] > 50
+    expected = float(dataeval_core().completeness(x)["completeness"])
+    assert effective_rank(x) == pytest.approx(expected, abs=1e-8)
+
+
+def test_memory_is_bounded_by_the_ranks() -> None:
+    x = np.random.default_rng(0).random((20_000, 256), dtype=np.float32)
+    tracemalloc.start()
+    effective_rank(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.5 * x.nbytes  # ranks in float64 alone are twice as large
 
 
 def test_closed_forms() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
-from scipy.stats import rankdata
 
 from pytest_semcov.errors import ArgumentError
-from pytest_semcov.metrics.arrays import Doubles, Indices, as_doubles, require_rows
+from pytest_semcov.metrics.arrays import Doubles, Floats, Indices, as_doubles, as_embeddings, require_rows
+from pytest_semcov.metrics.feature_order import feature_blocks, ordered_integers, runs
 
+_COLUMNS_AT_ONCE = 4096
 _MOST_BINNED_FEATURES = 10
 _MOST_CUTS = 24
 # Rows of each set to which directions are fitted.
@@ -40,18 +41,58 @@ def effective_rank(embeddings: ArrayLike) -> float:
     TooFewError
         If there is only one row.
     """
-    x = as_doubles(embeddings)
+    x = as_embeddings(embeddings)
     require_rows("embeddings", len(x), 2, "an effective rank")
-    n, width = x.shape
-    ranks = (rankdata(x, axis=0) - 0.5) / n - 0.5
-    gram = ranks.T @ ranks if width <= n else ranks @ ranks.T
-    eigenvalues = np.maximum(np.linalg.eigvalsh(gram), 0.0)
+    eigenvalues = np.maximum(np.linalg.eigvalsh(_gram_of_ranks(x)), 0.0)
     # Rounding leaves traces where the eigenvalue is zero (at least one is, for centred rows with n <= d).
     eigenvalues = eigenvalues[eigenvalues > len(eigenvalues) * np.finfo(np.float64).eps * eigenvalues[-1]]
     if not len(eigenvalues):
         return 0.0
     shares = eigenvalues / eigenvalues.sum()
-    return float(np.exp(-np.sum(shares * np.log(shares))) / width)
+    return float(np.exp(-np.sum(shares * np.log(shares))) / x.shape[1])
+
+
+def _gram_of_ranks(x: Floats) -> Doubles:
+    """Inner products of the features' ranks, or of the rows' if they are fewer."""
+    n, width = x.shape
+    ranks = np.empty((width, n), dtype=np.float32)  # whole numbers: exact up to 16 million rows
+    start = 0
+    for block in feature_blocks(x):
+        ranks[start : start + len(block)] = _doubled_ranks(block)
+        start += len(block)
+    if width > n:
+        ranks = ranks.T
+    gram = np.zeros((len(ranks), len(ranks)))
+    for start in range(0, ranks.shape[1], _COLUMNS_AT_ONCE):
+        part = ranks[:, start : start + _COLUMNS_AT_ONCE].astype(np.float64) / n
+        gram += part @ part.T
+    return gram
+
+
+def _doubled_ranks(block: Floats) -> NDArray[np.intp]:
+    """Return twice the ranks in each row, from -(n - 1) to n - 1; tied values have their average rank."""
+    n = block.shape[1]
+    equals_next = np.zeros(block.shape, dtype=bool)
+    if block.dtype == np.float32:
+        # The place in the lowest bits goes along with the value.
+        keys = ordered_integers(block)
+        keys <<= 32
+        keys |= np.arange(n)
+        keys.sort(axis=1)
+        order = keys & 0xFFFFFFFF
+        keys >>= 32
+        np.equal(keys[:, 1:], keys[:, :-1], out=equals_next[:, :-1])
+    else:
+        order = np.argsort(block, axis=1)
+        ordered = np.take_along_axis(block, order, axis=1)
+        np.equal(ordered[:, 1:], ordered[:, :-1], out=equals_next[:, :-1])
+    ranks = np.tile(np.arange(1 - n, n, 2), len(block))
+    tied, lasts, lengths = runs(equals_next)
+    average = (ranks[lasts - lengths] + ranks[lasts]) // 2
+    ranks[tied], ranks[lasts] = np.repeat(average, lengths), average
+    in_place = np.empty_like(ranks).reshape(block.shape)
+    np.put_along_axis(in_place, order, ranks.reshape(block.shape), axis=1)
+    return in_place
 
 
 def bins_completeness(embeddings: ArrayLike, *, quantiles: int = 1) -> float:

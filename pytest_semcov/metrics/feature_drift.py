@@ -9,7 +9,7 @@ whole steps, exact for any number of rows and any ties.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,13 +19,8 @@ from scipy import special, stats
 
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.metrics.arrays import Doubles, Floats, as_embeddings, require_rows, require_same_width
+from pytest_semcov.metrics.feature_order import feature_blocks, ordered_integers, runs
 
-# Features are brought into rows this many at a time, and no more than these values at once.
-_BLOCK_FEATURES = 64
-_BLOCK_VALUES = 1 << 24
-# Rows turned at a time, and values sorted at a time: what the processor's caches hold.
-_TURNED_ROWS = 128
-_SORTED_VALUES = 1 << 16
 # The exact distribution takes n + m steps over at most n places for every value of the statistic.
 _EXACT_PRODUCT = 10_000
 
@@ -157,7 +152,8 @@ def _require_rows_for_von_mises(x: Floats, y: Floats) -> None:
 
 def _statistics(x: Floats, y: Floats, *statistics: Callable[[Counts, int, int], Doubles]) -> Any:
     """Return each statistic of every feature, ``(d,)``; a tuple if there are several."""
-    parts = [[statistic(gap, len(x), len(y)) for statistic in statistics] for gap in _gaps(x, y)]
+    gaps = (_gap(pooled, len(x)) for pooled in feature_blocks(x, y))
+    parts = [[statistic(gap, len(x), len(y)) for statistic in statistics] for gap in gaps]
     whole = tuple(np.concatenate(blocks) for blocks in zip(*parts, strict=True))
     return whole if len(whole) > 1 else whole[0]
 
@@ -171,40 +167,11 @@ def _squared_gaps(gap: Counts, n: int, m: int) -> Doubles:
     return np.asarray(np.einsum("ij,ij->i", steps, steps) * (n * m / (n + m) ** 2 / math.lcm(n, m) ** 2))
 
 
-def _gaps(x: Floats, y: Floats) -> Iterator[Counts]:
-    """Yield, per block of features, F - G at every pooled value in order, in steps of 1 / lcm(n, m).
-
-    Each is ``(features, n + m)``. Tied values all have the gap at the last of them.
-    """
-    rows = len(x) + len(y)
-    turned = max(1, min(_BLOCK_FEATURES, _BLOCK_VALUES // rows))
-    sorted_at_once = max(1, _SORTED_VALUES // rows)
-    for start in range(0, x.shape[1], turned):
-        pooled = _features_as_rows(x, y, slice(start, start + turned))
-        for first in range(0, len(pooled), sorted_at_once):
-            yield _gap(pooled[first : first + sorted_at_once], len(x))
-
-
-def _features_as_rows(x: Floats, y: Floats, features: slice) -> Floats:
-    """Return these features of both sets, ``(features, n + m)``: float32 if that loses no digit."""
-    kind = np.float32 if x.dtype == y.dtype == np.float32 else np.float64
-    width = len(range(x.shape[1])[features])
-    pooled = np.empty((width, len(x) + len(y)), dtype=kind)
-    for offset, array in ((0, x), (len(x), y)):
-        for start in range(0, len(array), _TURNED_ROWS):
-            # Copied before it is turned: reading along columns of the whole set would miss every cache.
-            # Adding 0 makes both zeros alike.
-            rows = np.add(array[start : start + _TURNED_ROWS, features], 0.0, dtype=kind, order="C")
-            pooled[:, offset + start : offset + start + len(rows)] = rows.T
-    if kind == np.float64:
-        with np.errstate(over="ignore", under="ignore"):
-            short = pooled.astype(np.float32)
-        if (short == pooled).all():
-            return short
-    return pooled
-
-
 def _gap(pooled: Floats, first_rows: int) -> Counts:
+    """Return F - G at every pooled value in order, in steps of 1 / lcm(n, m), ``(features, n + m)``.
+
+    Tied values all have the gap at the last of them.
+    """
     n, m = first_rows, pooled.shape[1] - first_rows
     second, equals_next = _sorted_sets(pooled, n)
     divisor = math.gcd(n, m)
@@ -214,10 +181,8 @@ def _gap(pooled: Floats, first_rows: int) -> Counts:
     steps += up
     # The steps of a feature sum to 0, so that one running sum serves all.
     gap = np.cumsum(steps.reshape(-1), dtype=steps.dtype)
-    tied = np.flatnonzero(equals_next)
-    if len(tied):
-        last = np.flatnonzero(np.diff(tied, append=-1) != 1)
-        gap[tied] = np.repeat(gap[tied[last] + 1], np.diff(last, prepend=-1))
+    tied, lasts, lengths = runs(equals_next)
+    gap[tied] = np.repeat(gap[lasts], lengths)
     return np.asarray(gap.reshape(pooled.shape))
 
 
@@ -225,8 +190,7 @@ def _sorted_sets(pooled: Floats, first_rows: int) -> tuple[NDArray[Any], NDArray
     """Sort each feature; say which values are of the second set, and which equal the next value."""
     equals_next = np.zeros(pooled.shape, dtype=bool)
     if pooled.dtype == np.float32:
-        bits = pooled.view(np.int32)
-        keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)  # in the order of the values
+        keys = ordered_integers(pooled)
         keys <<= 1
         keys[:, first_rows:] |= 1
         keys.sort(axis=1)
