@@ -145,6 +145,62 @@ def test_shares_refuse(interval: Any) -> None:
                 two(*pair)
 
 
+@pytest.mark.parametrize("interval", [wilson, clopper_pearson])
+@pytest.mark.parametrize("counts", [("3", 5), (2.5, 5), (None, 5), (1, 5.0), (1, "5"), ([1], 5)])
+def test_counts_are_whole_numbers(interval: Any, counts: tuple[Any, Any]) -> None:
+    with pytest.raises(ArgumentError, match="trials: need whole numbers"):
+        interval(*counts)
+    for two in (newcombe, ratio_of_shares):
+        for pair in ((counts, (1, 2)), ((1, 2), counts)):
+            with pytest.raises(ArgumentError, match="trials: need whole numbers"):
+                two(*pair)
+
+
+def test_counts_may_be_numpy_integers() -> None:
+    assert wilson(np.int64(3), np.int32(20)) == wilson(3, 20)
+    assert newcombe((np.int64(3), 20), (np.uint8(5), 20)) == newcombe((3, 20), (5, 20))
+
+
+@pytest.mark.parametrize("wrong", [5, (1, 2, 3), (1,), None, "12 of 20"])
+def test_shares_come_as_pairs(wrong: Any) -> None:
+    for two in (newcombe, ratio_of_shares):
+        with pytest.raises(ArgumentError, match=r"first is .*need \(successes, trials\)"):
+            two(wrong, (1, 2))
+        with pytest.raises(ArgumentError, match=r"second is .*need \(successes, trials\)"):
+            two((1, 2), wrong)
+
+
+@pytest.mark.parametrize("confidence", ["0.95", None, (0.9,), 0.9j])
+def test_confidence_is_a_number(confidence: Any) -> None:
+    for call in (
+        lambda: wilson(1, 5, confidence=confidence),
+        lambda: newcombe((1, 5), (2, 5), confidence=confidence),
+        lambda: bootstrap(lambda rows: 0.0, 5, confidence=confidence),
+    ):
+        with pytest.raises(ArgumentError, match="confidence is"):
+            call()
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.5, 0.5), (0.9, 0.6), (0.2, 0.1)])
+def test_newcombe_covers(p: float, q: float) -> None:
+    n, m = 30, 25
+    probability = np.outer(stats.binom.pmf(np.arange(n + 1), n, p), stats.binom.pmf(np.arange(m + 1), m, q))
+    inside = [
+        [low <= p - q <= high for low, high in (newcombe((i, n), (j, m)) for j in range(m + 1))]
+        for i in range(n + 1)
+    ]
+    assert 0.93 <= (probability * inside).sum() <= 0.98
+
+
+@pytest.mark.parametrize("trials", [1, 2, 10**9, 10**15])
+def test_shares_of_few_and_many(trials: int) -> None:
+    for successes in {0, 1, trials // 2, trials - 1, trials}:
+        for interval in (wilson, clopper_pearson):
+            low, high = interval(successes, trials)
+            assert 0 <= low <= successes / trials <= high <= 1
+            assert high > low
+
+
 # Bootstrap
 
 
@@ -206,12 +262,18 @@ def test_bootstrap_repeats_and_refuses() -> None:
         (ArgumentError, {"repeats": 0}),
         (ArgumentError, {"groups": ["a"]}),
         (ArgumentError, {"groups": [None] * 20}),
+        (ArgumentError, {"repeats": "many"}),
+        (TooFewError, {"groups": ["a"] * 20}),
     ]
     for error, arguments in wrong:
         with pytest.raises(error):
             bootstrap(mean, 20, **arguments)
-    with pytest.raises(TooFewError):
-        bootstrap(mean, 0)
+    for rows in (0, 1):
+        with pytest.raises(TooFewError, match=f"at least 2 rows, have {rows}"):
+            bootstrap(mean, rows)
+    for value in ("a", None, values):
+        with pytest.raises(ArgumentError, match="what the statistic returns is"):
+            bootstrap(lambda rows, value=value: value, 20)
     with pytest.raises(NonFiniteError, match="50 of 50"):
         bootstrap(lambda rows: float("nan"), 20, repeats=50)
 

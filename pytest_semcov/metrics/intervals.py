@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import numbers
+import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,11 +17,23 @@ Interval = tuple[float, float]
 
 
 def _check(successes: int, trials: int, confidence: float) -> None:
+    require_confidence(confidence)
+    try:
+        successes, trials = operator.index(successes), operator.index(trials)
+    except TypeError:
+        raise ArgumentError(f"{successes!r} successes of {trials!r} trials: need whole numbers") from None
     if trials < 1:
         raise TooFewError(f"an interval of a share needs at least 1 trial, have {trials}")
     if not 0 <= successes <= trials:
         raise ArgumentError(f"{successes} successes of {trials} trials: need 0 to {trials}")
-    require_confidence(confidence)
+
+
+def _check_pair(pair: tuple[int, int], name: str, confidence: float) -> None:
+    try:
+        successes, trials = pair
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name} is {pair!r}: need (successes, trials)") from None
+    _check(successes, trials, confidence)
 
 
 def require_confidence(confidence: float) -> None:
@@ -30,8 +44,21 @@ def require_confidence(confidence: float) -> None:
     ArgumentError
         If it is not.
     """
+    require_number("confidence", confidence)
     if not 0 < confidence < 1:
         raise ArgumentError(f"confidence is {confidence}: need a number between 0 and 1")
+
+
+def require_number(name: str, value: object) -> None:
+    """Check that an argument is a real number (NaN is one).
+
+    Raises
+    ------
+    ArgumentError
+        If it is something else.
+    """
+    if not isinstance(value, numbers.Real):
+        raise ArgumentError(f"{name} is {value!r}: need a number")
 
 
 def wilson(successes: int, trials: int, *, confidence: float = 0.95) -> Interval:
@@ -65,8 +92,17 @@ def newcombe(first: tuple[int, int], second: tuple[int, int], *, confidence: flo
     ----------
     first, second
         ``(successes, trials)``; the interval is of share(first) - share(second).
+
+    Raises
+    ------
+    ArgumentError
+        If the counts are no whole numbers or do not fit together.
+    TooFewError
+        If there are no trials.
     """
-    p, q = first[0] / max(first[1], 1), second[0] / max(second[1], 1)
+    _check_pair(first, "first", confidence)
+    _check_pair(second, "second", confidence)
+    p, q = first[0] / first[1], second[0] / second[1]
     low_p, high_p = wilson(*first, confidence=confidence)
     low_q, high_q = wilson(*second, confidence=confidence)
     return (
@@ -85,8 +121,17 @@ def ratio_of_shares(first: tuple[int, int], second: tuple[int, int], *, confiden
     ----------
     first, second
         ``(successes, trials)``.
+
+    Raises
+    ------
+    ArgumentError
+        If the counts are no whole numbers or do not fit together.
+    TooFewError
+        If there are no trials.
     """
-    p, q = first[0] / max(first[1], 1), second[0] / max(second[1], 1)
+    _check_pair(first, "first", confidence)
+    _check_pair(second, "second", confidence)
+    p, q = first[0] / first[1], second[0] / second[1]
     low_p, high_p = wilson(*first, confidence=confidence)
     low_q, high_q = wilson(*second, confidence=confidence)
     product = p * q
@@ -117,7 +162,7 @@ def bootstrap(
     rows
         Number of rows.
     groups
-        One group per row: whole groups are drawn; ``None`` = every row on its own.
+        One group per row: whole groups are drawn; ``None`` = every row on its own. At least 2.
     repeats
         Number of bootstrap samples.
     seed
@@ -125,22 +170,32 @@ def bootstrap(
 
     Raises
     ------
+    ArgumentError
+        If the statistic returns no number, or there is not one group per row.
     NonFiniteError
         If the statistic of a sample is NaN or infinite.
+    TooFewError
+        If there are fewer than 2 rows or groups: one alone has no spread.
     """
     require_confidence(confidence)
+    require_number("rows", rows)
+    require_number("repeats", repeats)
     if rows < 1:
-        raise TooFewError(f"a bootstrap needs at least 1 row, have {rows}")
-    if repeats < 1:
+        raise TooFewError(f"a bootstrap needs at least 2 rows, have {rows}")
+    if not repeats >= 1:
         raise ArgumentError(f"repeats is {repeats}: need at least 1")
     names = group_codes(groups, rows, name="bootstrap")
     _, codes = np.unique(names if names is not None else np.arange(rows), return_inverse=True)
     members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    if len(members) < 2:
+        raise TooFewError(f"a bootstrap needs at least 2 {'rows' if names is None else 'groups'}, have 1")
     generator = np.random.default_rng(seed)
     values = np.empty(repeats)
     for repeat in range(repeats):
         drawn = generator.integers(len(members), size=len(members))
-        values[repeat] = statistic(np.concatenate([members[index] for index in drawn]))
+        value = statistic(np.concatenate([members[index] for index in drawn]))
+        require_number("what the statistic returns", value)
+        values[repeat] = value
     wrong = int(np.sum(~np.isfinite(values)))
     if wrong:
         raise NonFiniteError(f"the statistic is NaN or infinite on {wrong} of {repeats} bootstrap samples")
