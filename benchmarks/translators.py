@@ -1,7 +1,7 @@
-"""How far colour translators close the gap between day and night on real photographs.
+"""How far translators that are fitted in seconds close the gap between day and night on real photographs.
 
-    python benchmarks/translators.py FOLDER [--draws 3] [--methods transport statistics identity night]
-        [--sheet SHEET.png]
+    python benchmarks/translators.py FOLDER [--draws 3]
+        [--methods transport statistics fourier identity night] [--sheet SHEET.png]
 
 FOLDER holds ``train/day`` and ``train/night``. In each draw, half of the night images (at random) are learned
 from; the other half and all day images judge the translations of half of the day images. ``night`` stands for
@@ -25,12 +25,18 @@ from PIL import Image
 
 from pytest_semcov.data.arrays import ImageList
 from pytest_semcov.data.folder import ImageFolder
+from pytest_semcov.data.samples import SampleDataset
 from pytest_semcov.embedding.extraction import extract
 from pytest_semcov.embedding.protocols import Embedder
 from pytest_semcov.embedding.specs import load_embedder
 from pytest_semcov.gates.sufficiency import sufficiency_verdict
 from pytest_semcov.gates.verdict import Verdict
-from pytest_semcov.translation.colour import METHODS, ColourTranslator
+from pytest_semcov.translation.colour import METHODS as COLOUR_METHODS
+from pytest_semcov.translation.colour import ColourTranslator
+from pytest_semcov.translation.fourier import FourierTranslator
+from pytest_semcov.translation.protocol import Translator
+
+METHODS = (*COLOUR_METHODS, "fourier")
 
 FIGURES = ("drift", "radius", "completeness")
 
@@ -48,6 +54,13 @@ def efficientnet_lite0(folder: Path) -> Embedder:
     torch.save(dict(zip(names, weights.values(), strict=True)), path)
     torch.set_num_threads(1)
     return load_embedder(f"timm:tf_efficientnet_lite0@{path}", device="cpu")
+
+
+def fitted(method: str, nights: SampleDataset, seed: int) -> Translator:
+    """Return a translator that has learnt from night images."""
+    if method == "fourier":
+        return FourierTranslator.fit([], nights, seed=seed)
+    return ColourTranslator.fit([], nights, method=method, seed=seed)
 
 
 def rows(images: ImageFolder | ImageList, embedder: Embedder) -> NDArray[np.float32]:
@@ -94,7 +107,7 @@ def main() -> None:
             else:
                 made = sources
                 if method != "identity":
-                    translator = ColourTranslator.fit([], nights.subset(fit), method=method, seed=draw)
+                    translator = fitted(method, nights.subset(fit), draw)
                     start = time.process_time()
                     results = translator.translate(sources, seeds=[int(index) for index in chosen])
                     seconds += time.process_time() - start

@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.translation.augmentation import AugmentedDataset as AugmentedDataset
     from pytest_semcov.translation.augmentation import augment as augment
     from pytest_semcov.translation.colour import ColourTranslator as ColourTranslator
+    from pytest_semcov.translation.fourier import FourierTranslator as FourierTranslator
     from pytest_semcov.translation.protocol import Failed as Failed
     from pytest_semcov.translation.protocol import Translator as Translator
     from pytest_semcov.translation.scenes import SceneTranslator as SceneTranslator
@@ -76,6 +77,7 @@ _PUBLIC = {
     "Embeddings": "embedding.protocols",
     "Encoder": "embedding.protocols",
     "Failed": "translation.protocol",
+    "FourierTranslator": "translation.fourier",
     "ImageError": "errors",
     "ImageFolder": "data.folder",
     "ImageList": "data.arrays",

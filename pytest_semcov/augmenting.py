@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pytest_semcov.translation.protocol import Translator
     from pytest_semcov.workbench import Workbench
 
-COLOUR = "colour"
-"""Translator that is fitted on the spot, on one half of the uncovered images; the other half judges."""
+FITTED_HERE = ("colour", "fourier")
+"""Translators that are fitted on the spot, on one half of the uncovered images; the other half judges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def augment_dataset(
         What to make, e.g. ``"day_night"``, ``"night"``. Default: every category that is under-represented
         and for which one of the workbench's translators exists.
     translator
-        Name of one of the workbench's translators, a spec, or an object; ``"colour"`` is fitted on the
-        spot. Default: the workbench's first that makes this category.
+        Name of one of the workbench's translators, a spec, or an object; ``"colour"`` and ``"fourier"``
+        are fitted on the spot. Default: the workbench's first that makes this category.
     reference
         Real images of the category ``to`` from outside the data set; they help to judge.
     count
@@ -205,8 +205,8 @@ def _choose(bench: Workbench, semantic: str, to: str, translator: object) -> Any
     """Return the translator asked for, or the workbench's first that makes the category."""
     from pytest_semcov.translation.specs import load_translator
 
-    if translator == COLOUR:
-        return COLOUR
+    if isinstance(translator, str) and translator in FITTED_HERE:
+        return translator
     if isinstance(translator, str) and translator in bench.translators:
         translator = bench.translators[translator]
     if translator is not None:
@@ -247,7 +247,7 @@ def _semantic_of(bench: Workbench, model: Translator) -> str:
 
 def _ready(bench: Workbench, gap: _Gap, by_category: Mapping[str, Sequence[Sample]], seed: int) -> Translator:
     """Return the translator; one that is fitted on the spot learns from half of the uncovered images."""
-    if gap.translator != COLOUR:
+    if not isinstance(gap.translator, str):
         model: Translator = gap.translator
         if model.source not in by_category:
             raise ArgumentError(
@@ -256,17 +256,19 @@ def _ready(bench: Workbench, gap: _Gap, by_category: Mapping[str, Sequence[Sampl
         return model
     from pytest_semcov.translation.augmentation import split_for_fitting
     from pytest_semcov.translation.colour import ColourTranslator
+    from pytest_semcov.translation.fourier import FourierTranslator
 
     others = [category for category in by_category if category != gap.target]
     source = max(others, key=lambda category: (len(by_category[category]), category))
     fitting, _ = split_for_fitting(by_category[gap.target], seed=seed)
     if not fitting:
         raise ArgumentError(
-            f"semcov_augment: the colour translator needs real {gap.target} images to learn from, "
+            f"semcov_augment: the {gap.translator} translator needs real {gap.target} images to learn from, "
             f"the data set has {len(by_category[gap.target])}"
         )
     # Without covered images: nothing is learned from them, and so all of them may judge.
-    return ColourTranslator.fit([], fitting, source=source, target=gap.target, seed=seed)
+    kind = FourierTranslator if gap.translator == "fourier" else ColourTranslator
+    return kind.fit([], fitting, source=source, target=gap.target, seed=seed)
 
 
 def _by_category(samples: Sequence[Sample], labels: Labels) -> dict[str, list[Sample]]:

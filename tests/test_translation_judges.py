@@ -199,9 +199,13 @@ class TestSpecs:
 
         assert load_translator(stub) is stub
 
-    @pytest.mark.parametrize("spec", ["", "colour", "colour@", "magic", "scene:day_night", 3, object()])
+    @pytest.mark.parametrize(
+        "spec", ["", "colour", "colour@", "fourier", "magic", "scene:day_night", 3, object()]
+    )
     def test_anything_else_is_refused_with_the_valid_forms(self, spec: object) -> None:
-        with pytest.raises(ArgumentError, match=r"'colour@PATH', 'scene:SEMANTIC:SOURCE>TARGET'"):
+        with pytest.raises(
+            ArgumentError, match=r"'colour@PATH', 'fourier@PATH', 'scene:SEMANTIC:SOURCE>TARGET'"
+        ):
             load_translator(spec)
 
 
@@ -216,7 +220,10 @@ class Mute(ColourEmbedder):
         raise AssertionError(f"asked for {texts}")
 
 
-def test_a_translator_fitted_on_the_spot_is_judged_by_the_images_it_did_not_see(tmp_path: Path) -> None:
+@pytest.mark.parametrize("translator", ["colour", "fourier"])
+def test_a_translator_fitted_on_the_spot_is_judged_by_the_images_it_did_not_see(
+    tmp_path: Path, translator: str
+) -> None:
     release = RenderedScenes(80, seed=7, mix={"day_night": {"day": 0.75, "night": 0.25}}, size=32)
     reference = RenderedScenes(25, seed=8, day_night="night", size=32)
     bench = Workbench(
@@ -224,7 +231,7 @@ def test_a_translator_fitted_on_the_spot_is_judged_by_the_images_it_did_not_see(
         embedder=ColourEmbedder(),
         encoder=Mute(name="mute", fingerprint="mute"),
     )
-    arguments = {"semantic": "day_night", "to": "night", "translator": "colour", "reference": reference}
+    arguments = {"semantic": "day_night", "to": "night", "translator": translator, "reference": reference}
 
     (first,) = bench.augment(release, **arguments, count=30)
     (second,) = bench.augment(release, **arguments, count=30)

@@ -2,6 +2,7 @@
 
 ===============================  ==================================================================
 ``colour@PATH``                  a fitted colour translator, as its ``save`` wrote it
+``fourier@PATH``                 a fitted Fourier translator, as its ``save`` wrote it
 ``scene:SEMANTIC:SOURCE>TARGET`` the ideal translator of rendered scenes, e.g. ``scene:day_night:day>night``
 ===============================  ==================================================================
 """
@@ -14,7 +15,9 @@ from pytest_semcov.errors import ArgumentError
 from pytest_semcov.translation.protocol import Translator
 
 _PARTS = ("name", "source", "target", "fingerprint", "translate")
-_FORMS = f"'colour@PATH', 'scene:SEMANTIC:SOURCE>TARGET', or an object with {', '.join(_PARTS)}"
+_FORMS = (
+    f"'colour@PATH', 'fourier@PATH', 'scene:SEMANTIC:SOURCE>TARGET', or an object with {', '.join(_PARTS)}"
+)
 
 
 def load_translator(given: object) -> Translator:
@@ -41,6 +44,10 @@ def _from_text(spec: str) -> Translator:
         from pytest_semcov.translation.colour import ColourTranslator
 
         return ColourTranslator.load(path)
+    if kind == "fourier" and at and path:
+        from pytest_semcov.translation.fourier import FourierTranslator
+
+        return FourierTranslator.load(path)
     kind, _, rest = spec.partition(":")
     semantic, _, categories = rest.partition(":")
     source, arrow, target = categories.partition(">")
