@@ -43,7 +43,7 @@ def by_loops(reference: Rows, queries: Rows | None) -> Rows:
 def trap(name: str) -> Rows:
     """Data on which the expansion |a|² + |b|² - 2ab in float32 fails, or nearly so."""
     rng = np.random.default_rng(1)
-    apart = 30 * normal(20, seed=2)
+    apart = 30 * normal(10, seed=2)
     return {
         "plain": lambda: normal(600).astype(np.float32),
         "offset 1e2": lambda: (normal(600) + 1e2).astype(np.float32),
@@ -51,7 +51,7 @@ def trap(name: str) -> Rows:
         "21 copies": lambda: np.repeat(normal(40), 21, axis=0).astype(np.float32),
         "nearly copies": lambda: np.repeat(normal(40), 21, axis=0) + 1e-3 * normal(840, seed=1),
         "one large feature": lambda: (normal(600) * np.r_[1e3, np.ones(255)]).astype(np.float32),
-        "tight clusters": lambda: apart[rng.integers(20, size=600)] + 0.05 * normal(600, seed=3),
+        "tight clusters": lambda: apart[rng.integers(10, size=600)] + 0.05 * normal(600, seed=3),
         "three clumps": lambda: np.repeat(normal(3), 200, axis=0) + 1e-9 * normal(600, seed=4),
         "one outlier": lambda: np.concatenate([1e-3 * normal(600), 1e6 * normal(1, seed=5)]),
         "large": lambda: 1e180 * normal(300),
