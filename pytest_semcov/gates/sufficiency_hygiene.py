@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
-from scipy import stats
 
 from pytest_semcov.errors import TooFewError
 from pytest_semcov.gates.sufficiency_sets import DistanceTable, MatchedInput, MatchedSettings, PreparedSet
@@ -147,7 +147,7 @@ def detectable_copies(uncovered: int, synthetic: int) -> float | None:
         return None
     critical = hygiene.critical_excess(uncovered, synthetic, level=COPY_LEVEL)
     spread = 0.5 * math.sqrt(1 / uncovered + 1 / synthetic)
-    share = critical + float(stats.norm.ppf(POWER)) * spread
+    share = critical + NormalDist().inv_cdf(POWER) * spread
     return share if share <= 1 else None
 
 
