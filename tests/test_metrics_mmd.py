@@ -116,13 +116,17 @@ def test_extreme_bandwidths() -> None:
     ("arguments", "message"),
     [
         ({"permutations": 0}, "permutations is 0"),
+        ({"permutations": 9.5}, "permutations is 9.5"),
+        ({"permutations": "many"}, "permutations is 'many'"),
+        ({"bandwidth": "wide"}, "bandwidth is 'wide'"),
+        ({"bandwidth": None}, "bandwidth is None"),
         ({"confidence": 95}, "confidence is 95"),
         ({"confidence": math.nan}, "confidence is nan"),
     ],
 )
 def test_arguments_out_of_range(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
-        mmd_test(normal(5), normal(5), bandwidth=1.0, **arguments)
+        mmd_test(normal(5), normal(5), **{"bandwidth": 1.0, **arguments})
 
 
 def weighted_lower_median(blocks: list[tuple[np.ndarray, Fraction]]) -> float:

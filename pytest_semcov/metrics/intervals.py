@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import operator
 from collections.abc import Callable, Sequence
 
@@ -11,6 +10,7 @@ import numpy as np
 from scipy import special, stats
 
 from pytest_semcov.errors import ArgumentError, NonFiniteError, TooFewError
+from pytest_semcov.metrics.arguments import require_confidence, require_number, require_whole
 from pytest_semcov.metrics.arrays import Doubles, Indices, group_codes
 
 Interval = tuple[float, float]
@@ -34,31 +34,6 @@ def _check_pair(pair: tuple[int, int], name: str, confidence: float) -> None:
     except (TypeError, ValueError):
         raise ArgumentError(f"{name} is {pair!r}: need (successes, trials)") from None
     _check(successes, trials, confidence)
-
-
-def require_confidence(confidence: float) -> None:
-    """Check that a confidence is a number between 0 and 1.
-
-    Raises
-    ------
-    ArgumentError
-        If it is not.
-    """
-    require_number("confidence", confidence)
-    if not 0 < confidence < 1:
-        raise ArgumentError(f"confidence is {confidence}: need a number between 0 and 1")
-
-
-def require_number(name: str, value: object) -> None:
-    """Check that an argument is a real number (NaN is one).
-
-    Raises
-    ------
-    ArgumentError
-        If it is something else.
-    """
-    if not isinstance(value, numbers.Real):
-        raise ArgumentError(f"{name} is {value!r}: need a number")
 
 
 def wilson(successes: int, trials: int, *, confidence: float = 0.95) -> Interval:
@@ -178,12 +153,10 @@ def bootstrap(
         If there are fewer than 2 rows or groups: one alone has no spread.
     """
     require_confidence(confidence)
-    require_number("rows", rows)
-    require_number("repeats", repeats)
+    require_whole("rows", rows, least=0)
+    require_whole("repeats", repeats, least=1)
     if rows < 1:
         raise TooFewError(f"a bootstrap needs at least 2 rows, have {rows}")
-    if not repeats >= 1:
-        raise ArgumentError(f"repeats is {repeats}: need at least 1")
     names = group_codes(groups, rows, name="bootstrap")
     _, codes = np.unique(names if names is not None else np.arange(rows), return_inverse=True)
     members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])

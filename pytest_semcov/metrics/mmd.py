@@ -16,27 +16,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from pytest_semcov.errors import ArgumentError
+from pytest_semcov.metrics.arguments import require_confidence, require_number, require_whole
 from pytest_semcov.metrics.arrays import (
     Doubles,
     Floats,
-    Indices,
     Mask,
     as_embeddings,
     canonical_order,
     require_rows,
     require_same_width,
-    row_keys,
     squared_distances,
 )
-from pytest_semcov.metrics.intervals import Interval, require_confidence
-from pytest_semcov.metrics.kernel_sums import KernelSums, kernel_sums
+from pytest_semcov.metrics.intervals import Interval
+from pytest_semcov.metrics.kernel_sums import FEW_ROWS, KernelSums, PooledRows, kernel_sums, pool_rows
 from pytest_semcov.metrics.neighbour_torch import device_of
 
-# Up to this many rows of both sets products are computed in float64: rounding plays no part.
-_FEW_ROWS = 2048
-# float32 products keep the kernel's digits where half the squared norms, in bandwidths, lie in this range.
-_SMALLEST_MEAN_HALF, _LARGEST_HALF = 0.05, 8.0
-_ROWS_AT_ONCE = 4096
 # Relabellings this close to the observed value (kernel values being of the order of 1) are taken as equal to
 # it: rounding must not tell them apart.
 _ROUNDING = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-8}
@@ -98,8 +92,7 @@ def median_bandwidth(a: ArrayLike, b: ArrayLike, *, most_rows: int = 1000, seed:
     bandwidth
         Positive; 1 if all distances are 0.
     """
-    if not most_rows >= 2:
-        raise ArgumentError(f"most_rows is {most_rows}: need at least 2")
+    require_whole("most_rows", most_rows, least=2)
     x, y = (_some_rows(rows, most_rows, seed) for rows in _pair(a, b))
     return median_bandwidth_from_distances(
         squared_distances(x, y), squared_distances(x), squared_distances(y)
@@ -212,7 +205,7 @@ def mmd_test(
         If a set has only one row.
     """
     require_confidence(confidence)
-    _require_permutations(permutations)
+    require_whole("permutations", permutations, least=1)
     pooled = _pool(a, b, bandwidth)
     total, few = len(pooled.marked), int(pooled.marked.sum())
     generator = np.random.default_rng(seed)
@@ -236,83 +229,24 @@ def mmd_test(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pooled:
-    """The rows of both sets in an order that is their own.
-
-    Parameters
-    ----------
-    rows
-        ``(n, d)``, centred and in bandwidths.
-    marked
-        ``(n,)`` rows of the smaller set.
-    """
-
-    rows: Floats
-    marked: Mask
-
-
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
     x, y = as_embeddings(a, name="first set"), as_embeddings(b, name="second set")
     require_same_width(("first set", x), ("second set", y))
     return x, y
 
 
-def _require_permutations(permutations: int) -> None:
-    if not permutations >= 1:
-        raise ArgumentError(f"permutations is {permutations}: need at least 1")
-
-
 def _require_bandwidth(bandwidth: float) -> None:
+    require_number("bandwidth", bandwidth)
     if not (bandwidth > 0 and math.isfinite(bandwidth)):
         raise ArgumentError(f"bandwidth is {bandwidth}: need a positive, finite number")
 
 
-def _pool(a: ArrayLike, b: ArrayLike, bandwidth: float) -> _Pooled:
-    sets = _pair(a, b)
-    for name, rows in zip(("first set", "second set"), sets, strict=True):
-        require_rows(name, len(rows), 2, "an unbiased MMD²")
+def _pool(a: ArrayLike, b: ArrayLike, bandwidth: float) -> PooledRows:
+    x, y = _pair(a, b)
+    require_rows("first set", len(x), 2, "an unbiased MMD²")
+    require_rows("second set", len(y), 2, "an unbiased MMD²")
     _require_bandwidth(bandwidth)
-    if len(sets[0]) > len(sets[1]):
-        sets = sets[::-1]
-    keys = [(key, which) for which, rows in enumerate(sets) for key in row_keys(rows)]
-    order = np.asarray(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
-    # Summed in that order: not even the rounding depends on the order in which the rows came.
-    total = np.zeros(sets[0].shape[1])
-    for start in range(0, len(order), _ROWS_AT_ONCE):
-        total += _gather(sets, order[start : start + _ROWS_AT_ONCE]).sum(axis=0)
-    centre = total / len(order)
-    kinds = (np.float64,) if len(order) <= _FEW_ROWS else (np.float32, np.float64)
-    for kind in kinds:
-        rows, halves = _scaled(sets, order, centre, bandwidth, kind)
-        if halves.mean() >= _SMALLEST_MEAN_HALF and halves.max() <= _LARGEST_HALF:
-            break
-    if not np.isfinite(halves).all():
-        raise ArgumentError(f"bandwidth is {bandwidth}: far too small for the distances of these rows")
-    return _Pooled(rows, order < len(sets[0]))
-
-
-def _gather(sets: tuple[Floats, Floats], numbers: Indices) -> Doubles:
-    """Return rows of both sets in float64, those of the second set numbered after those of the first."""
-    rows = np.empty((len(numbers), sets[0].shape[1]))
-    first = numbers < len(sets[0])
-    rows[first] = sets[0][numbers[first]]
-    rows[~first] = sets[1][numbers[~first] - len(sets[0])]
-    return rows
-
-
-def _scaled(
-    sets: tuple[Floats, Floats], order: Indices, centre: Doubles, bandwidth: float, kind: Any
-) -> tuple[Floats, Doubles]:
-    """Return the rows in this order, centred and in bandwidths, and half their squared norms."""
-    rows, halves = np.empty((len(order), len(centre)), dtype=kind), np.empty(len(order))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(order), _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
-            exact = (_gather(sets, order[part]) - centre) / bandwidth
-            rows[part] = exact
-            halves[part] = np.einsum("ij,ij->i", exact, exact) / 2
-    return rows, halves
+    return pool_rows(x, y, bandwidth)
 
 
 def _observed(sums: KernelSums, marked: Mask) -> float:
@@ -421,12 +355,12 @@ def mmd_permutation_test(
     squared, p_value
         p is (b + 1) / (permutations + 1) with b relabellings at least as extreme.
     """
-    _require_permutations(permutations)
+    require_whole("permutations", permutations, least=1)
     # Differences of mean kernels do not depend on what is taken off all of them.
     reduced = kernel - kernel.mean()
     np.fill_diagonal(reduced, 0.0)
     to_all = reduced.sum(axis=1)
-    kind = np.float64 if len(kernel) <= _FEW_ROWS else np.float32
+    kind = np.float64 if len(kernel) <= FEW_ROWS else np.float32
     labels = np.empty((len(first), permutations + 1), dtype=kind)
     labels[:, 0] = first
     for column, relabelled in enumerate(

@@ -14,8 +14,8 @@ from functools import lru_cache
 from scipy import special, stats
 
 from pytest_semcov.errors import ArgumentError
+from pytest_semcov.metrics.arguments import require_confidence
 from pytest_semcov.metrics.cluster_recall import expected_largest_share, largest_cell_at_most
-from pytest_semcov.metrics.intervals import require_confidence
 from pytest_semcov.metrics.label_error import labels_at_most
 
 POWER = 0.8
