@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "gates": frozenset({"errors", "metrics"}),
     **dict.fromkeys(STAGES, SHARED_BY_STAGES),
     "workbench": BELOW_WORKBENCH,
+    "strategies": frozenset({"errors", "data", "translation"}),
     "assertions": BELOW_ASSERTIONS,
     "contract": BELOW_ASSERTIONS | {"assertions"},
     "cli": BELOW_ASSERTIONS | {"assertions", "reporting"},
@@ -54,6 +55,7 @@ HEAVY = {
     "pyarrow",
     "requests",
     "huggingface_hub",
+    "hypothesis",
 }
 """Imported inside functions only."""
 
