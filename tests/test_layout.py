@@ -69,7 +69,7 @@ def modules() -> list[Path]:
 
 def area(name: str) -> str:
     """Return the row of the table that a top-level module or folder belongs to."""
-    return "workbench" if name.startswith("judging_") or name == "augmenting" else name
+    return "workbench" if name.startswith("judging_") or name in ("augmenting", "planning") else name
 
 
 def area_of(path: Path) -> str:
