@@ -6,9 +6,11 @@ a table of kernel values where one is at hand.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -119,21 +121,32 @@ def median_bandwidth_from_distances(squared_across: Doubles, squared_u: Doubles,
     bandwidth
         Positive; 1 if all distances are 0.
     """
-    blocks = [squared_across.ravel()]
-    weights = [np.full(squared_across.size, 0.5 / max(squared_across.size, 1))]
-    for within in (squared_u, squared_c):
-        upper = within[np.triu_indices(len(within), 1)]
-        blocks.append(upper)
-        weights.append(np.full(upper.size, 0.25 / max(upper.size, 1)))
-    values = np.concatenate(blocks)
-    weight = np.concatenate(weights)
-    order = np.argsort(values)
-    half = np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)
-    median = float(values[order[min(half, len(values) - 1)]])
+    # The diagonals are the first of the zeros.
+    within = [np.sort(squared, axis=None)[len(squared) :] for squared in (squared_u, squared_c)]
+    weighted = [(np.sort(squared_across, axis=None), 2), *((values, 1) for values in within)]
+    weighted = [(values, weight) for values, weight in weighted if len(values)]
+    half = Fraction(sum(weight for _, weight in weighted), 2)
+
+    def weight_up_to(value: float) -> Fraction:
+        return sum(
+            (
+                Fraction(weight * int(np.searchsorted(values, value, side="right")), len(values))
+                for values, weight in weighted
+            ),
+            Fraction(0),
+        )
+
+    # The median is the smallest of the values, over all blocks, up to which lies half of the weight.
+    firsts = ((values, bisect.bisect_left(values, half, key=weight_up_to)) for values, _ in weighted)
+    median = min(float(values[first]) for values, first in firsts if first < len(values))
     if median == 0:
-        positive = values[values > 0]
-        median = float(positive.min()) if len(positive) else 2.0
-    return float(np.sqrt(median / 2))
+        positive = [
+            float(values[np.searchsorted(values, 0.0, side="right")])
+            for values, _ in weighted
+            if values[-1] > 0
+        ]
+        median = min(positive, default=2.0)
+    return math.sqrt(median / 2)
 
 
 def mmd_squared(a: ArrayLike, b: ArrayLike, *, bandwidth: float, device: str | None = None) -> float:
