@@ -24,7 +24,6 @@ from pytest_semcov.metrics.arrays import (
     require_rows,
     squared_distances,
 )
-from pytest_semcov.metrics.frechet import frechet_distance
 from pytest_semcov.metrics.neighbours import coverage_radius
 
 one_set = pytest.mark.parametrize("metric", ONE_SET.values(), ids=ONE_SET)
@@ -211,11 +210,6 @@ def test_input_is_left_alone(metric: Any) -> None:
 # Order and place of the rows
 
 
-def rounding_of(metric: Any) -> float:
-    # The Fréchet distance takes roots of eigenvalues that may be zero up to rounding.
-    return 1e-5 if metric is frechet_distance else 1e-9
-
-
 @two_sets
 @settings(deadline=None, max_examples=25)
 @given(x=tied, y=tied, seed=st.integers(0, 99))
@@ -224,7 +218,7 @@ def test_row_order_of_two_sets(metric: Any, x: np.ndarray, y: np.ndarray, seed: 
     # Thirds are not exact in binary, so that equal distances are computed with different rounding.
     x, y = x / 3, y / 3
     shuffled = metric(x[generator.permutation(len(x))], y[generator.permutation(len(y))])
-    np.testing.assert_allclose(shuffled, metric(x, y), rtol=1e-9, atol=rounding_of(metric))
+    np.testing.assert_allclose(shuffled, metric(x, y), rtol=1e-9, atol=1e-9)
 
 
 @one_set
@@ -242,7 +236,7 @@ def test_translation_of_two_sets(metric: Any, x: np.ndarray, y: np.ndarray, offs
     # Snapped to a grid on which adding the offset is exact: the moved sets are the same sets.
     x, y = np.round(x * 1024) / 1024, np.round(y * 1024) / 1024
     moved = metric(x + offset, y + offset)
-    np.testing.assert_allclose(moved, metric(x, y), rtol=1e-7, atol=rounding_of(metric))
+    np.testing.assert_allclose(moved, metric(x, y), rtol=1e-7, atol=1e-9)
 
 
 @one_set

@@ -166,10 +166,10 @@ def test_symmetric_and_the_same_after_a_rotation(seed: int, n: int, m: int, widt
     x, y = normal(n, width, seed), normal(m, width, seed + 1, shift=0.5)
     value = frechet_distance(x, y)
     assert value >= 0
-    assert frechet_distance(y, x) == pytest.approx(value, rel=1e-6, abs=1e-6)
+    assert frechet_distance(y, x) == pytest.approx(value, rel=1e-9, abs=1e-12)
     rotation, _ = np.linalg.qr(normal(width, width, seed + 2))
-    assert frechet_distance(x @ rotation, y @ rotation) == pytest.approx(value, rel=1e-6, abs=1e-6)
-    assert frechet_distance(3 * x, 3 * y) == pytest.approx(9 * value, rel=1e-6, abs=1e-6)
+    assert frechet_distance(x @ rotation, y @ rotation) == pytest.approx(value, rel=1e-9, abs=1e-12)
+    assert frechet_distance(3 * x, 3 * y) == pytest.approx(9 * value, rel=1e-9, abs=1e-12)
 
 
 def test_grows_with_the_shift() -> None:
