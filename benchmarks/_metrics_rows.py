@@ -187,7 +187,7 @@ def radius(rows: int, width: int) -> Case:
 
 
 def radius_floor(rows: int, width: int) -> Case:
-    """Distances to the 20th other row, against the matrix product alone that any exact method needs."""
+    """Distances to the 20th other row, against the product of all rows with all rows alone."""
     import torch
 
     x = in_unit_interval(clustered(rows, width, seed=1))

@@ -30,7 +30,7 @@ from _measuring import (
 from _metrics_rows import ROWS, Row
 
 NOTES = """\
-bare product: the float32 matrix product alone that every exact method needs, by the faster of numpy and torch
+bare product: the float32 product of all rows with all rows alone, by the faster of numpy and torch
 *   time for 100 permutations, from 1 and 11: each adds the same
 **  also returns isotropy and nearest pairs
 PRDC's peer is kept to one job"""
