@@ -98,7 +98,9 @@ def test_embeddings_are_kept(scenes_folder: Path) -> None:
 def test_gates_that_count_are_rarely_wrong(gate: str) -> None:
     tallies = measure(cells([100], gates=[gate]), 200)
     assert not [str(each) for each in tallies if each.wrong_upper > HIGHEST_WRONG]
-    far = [each for each in tallies if "labels exact" in each.case or "missing" in each.case]
+    # Where the labeller's error is counted on half of the images, it is not known well enough.
+    known = [each for each in tallies if "counted on half" not in each.case]
+    far = [each for each in known if "labels exact" in each.case or "missing" in each.case]
     assert all(each.inconclusive_share <= 0.1 for each in far)
 
 
