@@ -202,10 +202,14 @@ def test_the_number_planned_lets_ideal_sets_pass_as_often_as_planned() -> None:
     number, runs = int(np.median(planned)), 40
     passed = sum(
         sufficiency_verdict(
-            rows(generator, number), rows(generator, number), rows(generator, 150, shift=0), seed=run
+            rows(generator, number),
+            rows(generator, number),
+            rows(generator, 150, shift=0),
+            subject="night",
+            seed=run,
         ).outcome
         is Outcome.PASS
         for run in range(runs)
     )
     # The scaling is an approximation: 0.9 within five hundredths, beyond chance.
-    assert binomtest(passed, runs, PLANNED - 0.05, alternative="less").pvalue > 0.01, (number, passed)
+    assert binomtest(passed, runs, PLANNED - 0.05, alternative="less").pvalue > 0.01, (number, passed, planned)
