@@ -212,4 +212,8 @@ def test_the_number_planned_lets_ideal_sets_pass_as_often_as_planned() -> None:
         for run in range(runs)
     )
     # The scaling is an approximation: 0.9 within five hundredths, beyond chance.
-    assert binomtest(passed, runs, PLANNED - 0.05, alternative="less").pvalue > 0.01, (number, passed, planned)
+    assert binomtest(passed, runs, PLANNED - 0.05, alternative="less").pvalue > 0.01, (
+        number,
+        passed,
+        planned,
+    )
