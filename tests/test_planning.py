@@ -12,7 +12,13 @@ from scipy.stats import binomtest
 
 from pytest_semcov import Embeddings, ImageList, Settings, Workbench
 from pytest_semcov.errors import ArgumentError, TooFewError
-from pytest_semcov.gates.margins import USUAL_REAL_IMAGES, ideal_margins, real_images_needed
+from pytest_semcov.gates.margins import (
+    USUAL_REAL_IMAGES,
+    IdealMargins,
+    Margin,
+    ideal_margins,
+    real_images_needed,
+)
 from pytest_semcov.gates.needs import Need, Plan
 from pytest_semcov.gates.sufficiency import sufficiency_verdict
 from pytest_semcov.gates.verdict import Outcome
@@ -165,6 +171,21 @@ def test_plans_are_plain_and_do_not_depend_on_the_order_of_calls() -> None:
 def test_numbers_outside_their_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ArgumentError, match="share"):
         plan(24, **wrong)
+
+
+def test_the_copy_test_sets_a_floor() -> None:
+    sharp = Margin(0.01, 2.0)
+    needed, note = real_images_needed(IdealMargins(60, 0.001, sharp, sharp, sharp), 1.0)
+    assert needed == 37
+    assert "copies decides" in note
+    outcomes = []
+    for images in (36, 37):
+        made, real = (rows(np.random.default_rng(seed), images) for seed in (1, 2))
+        verdict = sufficiency_verdict(
+            made, real, rows(np.random.default_rng(3), 40, shift=0), subject="night", repeats=20
+        )
+        outcomes.append(verdict["copies"].outcome)
+    assert outcomes == [Outcome.INCONCLUSIVE, Outcome.PASS]
 
 
 def test_margins_of_halves_fall_with_the_root_of_the_number() -> None:
