@@ -15,7 +15,7 @@ import numpy as np
 
 from pytest_semcov.data.samples import BadImage, Dataset, Sample
 from pytest_semcov.embedding.cache import CacheSession, EmbeddingCache
-from pytest_semcov.embedding.protocols import Embedder, Embeddings, Encoder, Progress
+from pytest_semcov.embedding.protocols import Embeddings, ImageModel, Progress
 from pytest_semcov.embedding.specs import ImageTower
 from pytest_semcov.errors import ArgumentError, BadImagesError, ImageError, ModelError, NonFiniteError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SHOWN = 10
+_METHODS = {"embed": "embed", "encode": "encode_images", "predict": "predict"}
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 _S = TypeVar("_S")
 _T = TypeVar("_T")
@@ -33,7 +34,7 @@ _unversioned: WeakKeyDictionary[object, EmbeddingCache] = WeakKeyDictionary()
 
 def extract(
     dataset: Dataset,
-    model: Embedder | Encoder,
+    model: ImageModel,
     *,
     kind: str = "embed",
     batch_size: int = 32,
@@ -54,9 +55,9 @@ def extract(
     dataset
         The images.
     model
-        An embedder, or an encoder for its image side.
+        An embedder, an encoder for its image side, or a model under test for its predictions.
     kind
-        ``"embed"`` (the model's ``embed``) or ``"encode"`` (its ``encode_images``).
+        ``"embed"`` (the model's ``embed``), ``"encode"`` (its ``encode_images``) or ``"predict"``.
     batch_size
         Images per model call, at least 1.
     loader_threads
@@ -93,7 +94,8 @@ def extract(
     threads = _check_arguments(kind, batch_size, loader_threads, on_bad_image, max_bad_images)
     if isinstance(model, ImageTower):
         model, kind = model.encoder, "encode"
-    run = _Run(model, _compute(model, kind), batch_size, progress)
+    doing = "predicting" if kind == "predict" else "embedding"
+    run = _Run(model, _compute(model, kind), batch_size, progress, doing)
     if getattr(model, "persistent", True):
         cache = cache or EmbeddingCache(None)
     else:
@@ -147,10 +149,11 @@ def default_loader_threads() -> int:
 class _Run:
     """The state of one extraction, by content key: the work is done once per distinct content."""
 
-    model: Embedder | Encoder
+    model: ImageModel
     compute: Callable[[Sequence[Any]], NDArray[np.float32]]
     batch_size: int
     progress: Progress | None
+    doing: str = "embedding"
     samples: dict[str, Sample] = field(default_factory=dict)
     rows: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     bad: dict[str, ImageError] = field(default_factory=dict)
@@ -236,7 +239,7 @@ class _Run:
     def _report(self) -> None:
         if self.progress is not None:
             done = len(self.rows) + len(self.bad) + len(self.not_finite)
-            self.progress(f"embedding with {self.model.name}", done, len(self.samples))
+            self.progress(f"{self.doing} with {self.model.name}", done, len(self.samples))
 
 
 def _content_keys(
@@ -257,7 +260,7 @@ def _content_key(sample: Sample) -> str | ImageError:
     return _usable(sample, sample.content_key)
 
 
-def _load(sample: Sample, model: Embedder | Encoder) -> Any:
+def _load(sample: Sample, model: ImageModel) -> Any:
     """Decode and preprocess one image; return the ImageError if it cannot be used."""
     return _usable(sample, lambda: model.preprocess(sample.load(minimum_size=model.input_size)))
 
@@ -290,8 +293,8 @@ def _ahead(
         yield pending.popleft()
 
 
-def _compute(model: Embedder | Encoder, kind: str) -> Callable[[Sequence[Any]], NDArray[np.float32]]:
-    name = "embed" if kind == "embed" else "encode_images"
+def _compute(model: ImageModel, kind: str) -> Callable[[Sequence[Any]], NDArray[np.float32]]:
+    name = _METHODS[kind]
     method = getattr(model, name, None)
     if method is None:
         raise ArgumentError(f"{model.name} has no {name}: kind={kind!r} does not fit this model")
@@ -307,8 +310,8 @@ def _check_arguments(
     max_bad_images: int | None,
 ) -> int:
     """Check the arguments and return the number of loader threads."""
-    if kind not in ("embed", "encode"):
-        raise ArgumentError(f"kind={kind!r}: use 'embed' or 'encode'")
+    if kind not in _METHODS:
+        raise ArgumentError(f"kind={kind!r}: use {', '.join(map(repr, _METHODS))}")
     if on_bad_image not in ("fail", "skip"):
         raise ArgumentError(f"on_bad_image={on_bad_image!r}: use 'fail' or 'skip'")
     if batch_size < 1:

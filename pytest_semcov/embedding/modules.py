@@ -172,6 +172,11 @@ class ModuleEmbedder:
         return value
 
     @property
+    def device(self) -> torch.device:
+        """Where the module is."""
+        return self._device
+
+    @property
     def _dtype(self) -> torch.dtype:
         import torch
 

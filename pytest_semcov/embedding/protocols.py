@@ -18,6 +18,29 @@ Progress = Callable[[str, int, int], None]
 """Called as ``progress(what, done, total)`` from the thread that runs the work."""
 
 
+class ImageModel(Protocol):
+    """What all models that give one row of numbers an image have in common."""
+
+    @property
+    def name(self) -> str:
+        """Short name for reports."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that the rows depend on (hex)."""
+
+    @property
+    def trained(self) -> bool:
+        """False if the weights are random."""
+
+    @property
+    def input_size(self) -> int | None:
+        """Shorter side (pixels) that preprocessing needs."""
+
+    def preprocess(self, image: Image.Image) -> Any:
+        """Turn one RGB image into the model's input (no batch dimension)."""
+
+
 @runtime_checkable
 class Embedder(Protocol):
     """The downstream model whose embedding space decides what matters. Structural.

@@ -4,18 +4,88 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from pytest_semcov.errors import NonFiniteError, TooFewError
+from pytest_semcov.errors import ArgumentError, NonFiniteError, TooFewError
 from pytest_semcov.metrics.arguments import require_confidence, require_whole
 from pytest_semcov.metrics.arrays import Doubles, group_codes
 from pytest_semcov.metrics.classification import ClassCounts
-from pytest_semcov.metrics.intervals import Interval
+from pytest_semcov.metrics.intervals import Interval, fieller
 
 Draws = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """A score with its values on resamples of the images.
+
+    Parameters
+    ----------
+    value
+        The score of all images.
+    replicates
+        ``(repeats,)`` scores of resamples. Replicates of two scores on one drawing are paired.
+    independent
+        Number of groups that were drawn.
+    images
+        Number of images scored.
+    """
+
+    value: float
+    replicates: Doubles
+    independent: int
+    images: int
+
+    @property
+    def finite(self) -> bool:
+        """Whether the score could be computed on all images and on every resample."""
+        return math.isfinite(self.value) and bool(np.isfinite(self.replicates).all())
+
+    def interval(self, *, confidence: float = 0.95) -> Interval:
+        """Return the score's interval, see :func:`expanded_interval`."""
+        return expanded_interval(
+            self.replicates, self.value, independent=self.independent, confidence=confidence
+        )
+
+    def ratio_interval(self, other: Estimate, *, confidence: float = 0.95) -> Interval:
+        """Return Fieller's interval of the ratio to a score on the same drawing.
+
+        It is all numbers where the other score cannot be told from 0.
+        """
+        independent = min(self.independent, other.independent)
+        require_confidence(confidence)
+        if independent < 2:
+            raise TooFewError("an interval from resamples of 1 group: need 2 at least")
+        sign = math.copysign(1.0, other.value)
+        return fieller(
+            sign * self.replicates,
+            sign * other.replicates,
+            (sign * self.value, sign * other.value),
+            float(stats.t.isf((1 - confidence) / 2, independent - 1)),
+        )
+
+    def minus(self, other: Estimate) -> Estimate:
+        """Return the difference to a score on the same drawing.
+
+        Raises
+        ------
+        ArgumentError
+            If the numbers of resamples differ.
+        """
+        if len(self.replicates) != len(other.replicates):
+            raise ArgumentError(
+                f"{len(self.replicates)} and {len(other.replicates)} resamples: need scores on one drawing"
+            )
+        return Estimate(
+            self.value - other.value,
+            self.replicates - other.replicates,
+            min(self.independent, other.independent),
+            min(self.images, other.images),
+        )
 
 
 def resample(
@@ -68,7 +138,9 @@ def independent(rows: int, groups: Sequence[object] | None = None) -> int:
     return _groups(rows, groups)[1]
 
 
-def with_prior(counts: ClassCounts, *, images_per_group: float = 1.0, seed: int = 0) -> ClassCounts:
+def with_prior(
+    counts: ClassCounts, *, images_per_group: float = 1.0, seed: int | Sequence[int] = 0
+) -> ClassCounts:
     """Add to each resample of counts what Jeffreys' prior adds to a share: half a hit and half a miss.
 
     Without it, resamples of a model that made no error show no spread, and an interval of width 0 would claim
@@ -83,7 +155,7 @@ def with_prior(counts: ClassCounts, *, images_per_group: float = 1.0, seed: int 
     images_per_group
         Mean number of images in a group.
     seed
-        Seed of the gamma variables; another one for each model.
+        Seed of the gamma variables; another one for each model and set of images.
     """
     present = counts.true > 0
     among = present.sum(axis=1, keepdims=True)
