@@ -41,15 +41,7 @@ def load_timm(spec: ModelSpec, device: torch.device) -> ModuleEmbedder:
     """
     import timm
 
-    if not timm.is_model(spec.name):
-        close = difflib.get_close_matches(spec.name.split(".")[0], timm.list_models(), n=5)
-        hint = f"; did you mean {', '.join(close)}?" if close else ""
-        raise ArgumentError(f"{spec}: timm has no model {spec.name!r}{hint} (timm.list_models() shows all)")
-    try:
-        timm.get_pretrained_cfg(spec.name)
-    except RuntimeError as error:
-        known = timm.list_pretrained(f"{spec.name.split('.')[0]}.*")
-        raise ArgumentError(f"{spec}: timm knows no such weights; it has {', '.join(known)}") from error
+    check_name(spec)
     if spec.path is not None:
         path = existing_file(spec.path, spec=str(spec))
         with seeded():
@@ -66,11 +58,33 @@ def load_timm(spec: ModelSpec, device: torch.device) -> ModuleEmbedder:
         with seeded():
             model = timm.create_model(spec.name, pretrained=False, num_classes=0)
     else:
-        model = _from_hub(spec)
-    return _embedder(model, spec, device)
+        model = from_hub(spec, num_classes=0)
+    return rows_of_timm(model, spec, device)
 
 
-def _from_hub(spec: ModelSpec) -> torch.nn.Module:
+def check_name(spec: ModelSpec) -> None:
+    """Raise ArgumentError unless timm has the model, and weights of the tag if one is named."""
+    import timm
+
+    if not timm.is_model(spec.name):
+        close = difflib.get_close_matches(spec.name.split(".")[0], timm.list_models(), n=5)
+        hint = f"; did you mean {', '.join(close)}?" if close else ""
+        raise ArgumentError(f"{spec}: timm has no model {spec.name!r}{hint} (timm.list_models() shows all)")
+    try:
+        timm.get_pretrained_cfg(spec.name)
+    except RuntimeError as error:
+        known = timm.list_pretrained(f"{spec.name.split('.')[0]}.*")
+        raise ArgumentError(f"{spec}: timm knows no such weights; it has {', '.join(known)}") from error
+
+
+def from_hub(spec: ModelSpec, **options: Any) -> torch.nn.Module:
+    """Return a model with timm's pretrained weights, from the hub or its cache.
+
+    Raises
+    ------
+    ModelError
+        If there are none, or they are not to be had.
+    """
     import timm
 
     config = timm.get_pretrained_cfg(spec.name)
@@ -86,14 +100,15 @@ def _from_hub(spec: ModelSpec) -> torch.nn.Module:
     try:
         with seeded():
             model: torch.nn.Module = timm.create_model(
-                spec.name, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay
+                spec.name, pretrained=True, pretrained_cfg_overlay=overlay, **options
             )
     except Exception as error:
         raise ModelError(f"{spec}: the pretrained weights could not be loaded: {error}") from error
     return model
 
 
-def _embedder(model: torch.nn.Module, spec: ModelSpec, device: torch.device) -> ModuleEmbedder:
+def rows_of_timm(model: torch.nn.Module, spec: ModelSpec, device: torch.device) -> ModuleEmbedder:
+    """Return a timm model with its own preprocessing: what it gives per image is a row."""
     import torch
 
     timm_data: Any = importlib.import_module("timm.data")  # its names are not declared as exported

@@ -51,12 +51,20 @@ def load_torchvision(spec: ModelSpec, device: torch.device) -> ModuleEmbedder:
     setattr(model.get_submodule(parent), child, torch.nn.Identity())
     if not spec.untrained:
         path = (
-            _default_weights(weights, spec) if spec.path is None else existing_file(spec.path, spec=str(spec))
+            default_weights(weights, spec) if spec.path is None else existing_file(spec.path, spec=str(spec))
         )
         # Auxiliary classifiers help training only.
         heads = (head, "AuxLogits", "aux1", "aux2")
         load_strictly(model, read_weights(path, spec=str(spec)), spec=str(spec), path=path, head=heads)
-    transform = weights.transforms()
+    return rows_of_torchvision(model, weights.transforms(), spec, device)
+
+
+def rows_of_torchvision(
+    model: torch.nn.Module, transform: Any, spec: ModelSpec, device: torch.device
+) -> ModuleEmbedder:
+    """Return a torchvision model with its preprocessing: what it gives per image is a row."""
+    import torch
+
     return ModuleEmbedder(
         model.to(device).to(memory_format=torch.channels_last),
         preprocess=transform,
@@ -86,8 +94,14 @@ def _last_linear(model: torch.nn.Module, spec: ModelSpec, *, classes: int) -> st
     return linear[-1]
 
 
-def _default_weights(weights: Any, spec: ModelSpec) -> Path:
-    """Return the file of torchvision's default weights, downloaded into the torch hub cache if need be."""
+def default_weights(weights: Any, spec: ModelSpec) -> Path:
+    """Return the file of torchvision's default weights, downloaded into the torch hub cache if need be.
+
+    Raises
+    ------
+    ModelError
+        If they are neither cached nor to be had.
+    """
     import torch
 
     folder = Path(torch.hub.get_dir()) / "checkpoints"
