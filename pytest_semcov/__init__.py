@@ -15,10 +15,17 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.assertions import assert_no_uncovered_semantics as assert_no_uncovered_semantics
     from pytest_semcov.assertions import assert_semantic_covered as assert_semantic_covered
     from pytest_semcov.assertions import assert_synthetic_sufficient as assert_synthetic_sufficient
+    from pytest_semcov.assertions_models import assert_condition_gap as assert_condition_gap
+    from pytest_semcov.assertions_models import assert_model_preferred as assert_model_preferred
+    from pytest_semcov.assertions_models import assert_same_choice as assert_same_choice
+    from pytest_semcov.assertions_models import (
+        assert_synthetic_behaves_like_real as assert_synthetic_behaves_like_real,
+    )
     from pytest_semcov.data.arrays import ImageList as ImageList
     from pytest_semcov.data.arrays import from_torchvision as from_torchvision
     from pytest_semcov.data.coco import CocoDataset as CocoDataset
     from pytest_semcov.data.decoding import DecodingRule as DecodingRule
+    from pytest_semcov.data.exported import read_provenance as read_provenance
     from pytest_semcov.data.folder import ImageFolder as ImageFolder
     from pytest_semcov.data.maite import MaiteDataset as MaiteDataset
     from pytest_semcov.data.maite import to_maite as to_maite
@@ -43,6 +50,15 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.errors import UntrainedWeightsWarning as UntrainedWeightsWarning
     from pytest_semcov.errors import VerdictFailed as VerdictFailed
     from pytest_semcov.errors import VerdictInconclusive as VerdictInconclusive
+    from pytest_semcov.evaluation.mixes import ideal as ideal
+    from pytest_semcov.evaluation.mixes import improved as improved
+    from pytest_semcov.evaluation.models import ModelUnderTest as ModelUnderTest
+    from pytest_semcov.evaluation.models import classifier_from_callable as classifier_from_callable
+    from pytest_semcov.evaluation.models import classifier_from_module as classifier_from_module
+    from pytest_semcov.evaluation.models import detector_from_callable as detector_from_callable
+    from pytest_semcov.evaluation.models import detector_from_module as detector_from_module
+    from pytest_semcov.evaluation.specs import load_model as load_model
+    from pytest_semcov.evaluation.tables import ScoreTable as ScoreTable
     from pytest_semcov.gates.verdict import Criterion as Criterion
     from pytest_semcov.gates.verdict import Outcome as Outcome
     from pytest_semcov.gates.verdict import Verdict as Verdict
@@ -53,10 +69,12 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.translation.augmentation import AugmentedDataset as AugmentedDataset
     from pytest_semcov.translation.augmentation import augment as augment
     from pytest_semcov.translation.colour import ColourTranslator as ColourTranslator
+    from pytest_semcov.translation.cyclegan_turbo import CycleGanTurboTranslator as CycleGanTurboTranslator
     from pytest_semcov.translation.fourier import FourierTranslator as FourierTranslator
     from pytest_semcov.translation.protocol import Failed as Failed
     from pytest_semcov.translation.protocol import Translator as Translator
     from pytest_semcov.translation.scenes import SceneTranslator as SceneTranslator
+    from pytest_semcov.translation.unpaired import UnpairedTranslator as UnpairedTranslator
     from pytest_semcov.workbench import Workbench as Workbench
 
 __version__ = "0.1.0"
@@ -69,6 +87,7 @@ _PUBLIC = {
     "CocoDataset": "data.coco",
     "ColourTranslator": "translation.colour",
     "Criterion": "gates.verdict",
+    "CycleGanTurboTranslator": "translation.cyclegan_turbo",
     "Dataset": "data.samples",
     "DatasetError": "errors",
     "DecodingRule": "data.decoding",
@@ -84,31 +103,46 @@ _PUBLIC = {
     "Labels": "semantics.labelling",
     "MaiteDataset": "data.maite",
     "ModelError": "errors",
+    "ModelUnderTest": "evaluation.models",
     "Outcome": "gates.verdict",
     "Provenance": "data.samples",
     "RenderedScenes": "data.scenes",
     "Sample": "data.samples",
     "SampleDataset": "data.samples",
     "SceneTranslator": "translation.scenes",
+    "ScoreTable": "evaluation.tables",
     "SemcovError": "errors",
     "SemcovWarning": "errors",
     "Settings": "settings",
     "Translator": "translation.protocol",
+    "UnpairedTranslator": "translation.unpaired",
     "UntrainedWeightsWarning": "errors",
     "Verdict": "gates.verdict",
     "VerdictFailed": "errors",
     "VerdictInconclusive": "errors",
     "Workbench": "workbench",
     "assert_combinations_covered": "assertions",
+    "assert_condition_gap": "assertions_models",
     "assert_labels_reliable": "assertions",
+    "assert_model_preferred": "assertions_models",
     "assert_no_uncovered_semantics": "assertions",
+    "assert_same_choice": "assertions_models",
     "assert_semantic_covered": "assertions",
+    "assert_synthetic_behaves_like_real": "assertions_models",
     "assert_synthetic_sufficient": "assertions",
     "augment": "translation.augmentation",
     "catalogue": "semantics.descriptors",
+    "classifier_from_callable": "evaluation.models",
+    "classifier_from_module": "evaluation.models",
+    "detector_from_callable": "evaluation.models",
+    "detector_from_module": "evaluation.models",
     "from_torchvision": "data.arrays",
+    "ideal": "evaluation.mixes",
+    "improved": "evaluation.mixes",
     "load_embedder": "embedding.specs",
     "load_encoder": "embedding.specs",
+    "load_model": "evaluation.specs",
+    "read_provenance": "data.exported",
     "to_maite": "data.maite",
 }
 

@@ -27,7 +27,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _without_internals(function: Callable[P, T]) -> Callable[P, T]:
+def without_internals(function: Callable[P, T]) -> Callable[P, T]:
     """Let errors of this package end at the user's line: their messages say what is wrong and what to do."""
 
     @functools.wraps(function)
@@ -41,7 +41,7 @@ def _without_internals(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-@_without_internals
+@without_internals
 def assert_semantic_covered(
     dataset: Dataset,
     semantic: str | Descriptor,
@@ -88,14 +88,14 @@ def assert_semantic_covered(
         If label error, uncertain labels or an encoder that does not know the semantic leave it open.
     """
     __tracebackhide__ = True
-    bench = _bench(workbench).with_settings(min_count=min_count, min_share=min_share, min_groups=min_groups)
+    bench = bench_of(workbench).with_settings(min_count=min_count, min_share=min_share, min_groups=min_groups)
     verdict = bench.coverage(
         dataset, semantic, labels=labels, embeddings=embeddings, reference_labels=reference_labels
     )
     return conclude(verdict)
 
 
-@_without_internals
+@without_internals
 def assert_no_uncovered_semantics(
     dataset: Dataset,
     semantics: Sequence[str | Descriptor] | None = None,
@@ -141,13 +141,13 @@ def assert_no_uncovered_semantics(
         If that cannot be told.
     """
     __tracebackhide__ = True
-    bench = _bench(workbench).with_settings(
+    bench = bench_of(workbench).with_settings(
         min_count=min_count, min_share=min_share, min_lift=min_lift, max_p=max_p
     )
     return conclude(bench.scan(dataset, semantics, labels=labels, embeddings=embeddings, absent=absent))
 
 
-@_without_internals
+@without_internals
 def assert_combinations_covered(
     dataset: Dataset,
     semantics: Sequence[str | Descriptor],
@@ -191,12 +191,12 @@ def assert_combinations_covered(
         If uncertain labels leave it open.
     """
     __tracebackhide__ = True
-    bench = _bench(workbench).with_settings(min_count=min_count)
+    bench = bench_of(workbench).with_settings(min_count=min_count)
     verdict = bench.combinations(dataset, semantics, strength=strength, labels=labels, impossible=impossible)
     return conclude(verdict)
 
 
-@_without_internals
+@without_internals
 def assert_synthetic_sufficient(
     synthetic: object,
     *,
@@ -253,7 +253,7 @@ def assert_synthetic_sufficient(
         If arguments are missing or do not go together.
     """
     __tracebackhide__ = True
-    bench = _bench(workbench).with_settings(
+    bench = bench_of(workbench).with_settings(
         protocol=protocol, min_gap_closed=min_gap_closed, min_completeness_gain=min_completeness_gain
     )
     verdict = bench.sufficiency(
@@ -271,7 +271,7 @@ def assert_synthetic_sufficient(
     return conclude(verdict)
 
 
-@_without_internals
+@without_internals
 def assert_labels_reliable(
     dataset: Dataset,
     semantic: str | Descriptor,
@@ -312,7 +312,7 @@ def assert_labels_reliable(
         If there are too few reference labels to tell.
     """
     __tracebackhide__ = True
-    bench = _bench(workbench)
+    bench = bench_of(workbench)
     return conclude(bench.reliability(dataset, semantic, reference=reference, labels=labels, **bars))
 
 
@@ -343,7 +343,8 @@ def conclude(verdict: Verdict) -> Verdict:
     raise VerdictInconclusive(str(verdict), verdict)
 
 
-def _bench(workbench: Workbench | None) -> Workbench:
+def bench_of(workbench: Workbench | None) -> Workbench:
+    """Return the workbench given, else the running test's, else one with default settings."""
     if workbench is not None:
         return workbench
     active = ACTIVE.get()

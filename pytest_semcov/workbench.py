@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pytest_semcov.data.samples import Dataset
     from pytest_semcov.embedding.cache import EmbeddingCache
     from pytest_semcov.embedding.protocols import Embedder, Embeddings, Encoder, Progress
+    from pytest_semcov.evaluation.models import ModelUnderTest
+    from pytest_semcov.evaluation.tables import ScoreTable
     from pytest_semcov.gates.verdict import Verdict
     from pytest_semcov.semantics.descriptors import Descriptor
     from pytest_semcov.semantics.labelling import Labels
@@ -123,6 +125,12 @@ class Workbench:
 
         self._embedder = _provided(self._embedder, self.settings.embedder)
         return self._loaded("embedder", self._embedder, load_embedder)
+
+    def model(self, given: object) -> ModelUnderTest:
+        """Return a model under test from a spec, a MAITE model or such an object, loaded once."""
+        from pytest_semcov.evaluation.specs import load_model
+
+        return self._loaded("model", given, load_model)
 
     def _loaded(self, role: str, given: object, load: Callable[..., T]) -> T:
         key = given if isinstance(given, str) else id(given)
@@ -387,6 +395,37 @@ class Workbench:
         from pytest_semcov.judging_synthetic import judge_sufficiency
 
         return judge_sufficiency(self, synthetic, **arguments)
+
+    def score(
+        self,
+        models: object,
+        datasets: Dataset | Mapping[str, Dataset],
+        metrics: str | Sequence[str] = "accuracy",
+        **arguments: Any,
+    ) -> ScoreTable:
+        """Score models on data sets.
+
+        Parameters
+        ----------
+        models
+            A mapping name → model under test (or its spec), a sequence of models, or one model.
+        datasets
+            A data set, or a mapping name → data set.
+        metrics
+            Of :data:`~pytest_semcov.evaluation.scores.METRICS`.
+        **arguments
+            ``semantic`` (and ``labels``): also score the real and the synthetic images of each category
+            apart. ``class_names``, ``class_weighting``, ``keep``, ``resamples``, ``confidence``: see
+            :class:`~pytest_semcov.judging_models.ScoreOptions`.
+
+        Returns
+        -------
+        ScoreTable
+            With an interval for each score; it prints itself.
+        """
+        from pytest_semcov.judging_models import score_models
+
+        return score_models(self, models, datasets, metrics, **arguments)
 
     def rank(
         self, dataset: Dataset, semantics: Sequence[str | Descriptor] | None = None, **arguments: Any

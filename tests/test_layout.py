@@ -47,6 +47,9 @@ HEAVY = {
     "open_clip",
     "timm",
     "diffusers",
+    "peft",
+    "accelerate",
+    "faster_coco_eval",
     "transformers",
     "dataeval",
     "sklearn",
@@ -69,7 +72,9 @@ def modules() -> list[Path]:
 
 def area(name: str) -> str:
     """Return the row of the table that a top-level module or folder belongs to."""
-    return "workbench" if name.startswith("judging_") or name in ("augmenting", "planning") else name
+    if name.startswith("judging_") or name in ("augmenting", "planning"):
+        return "workbench"
+    return "assertions" if name.startswith("assertions_") else name
 
 
 def area_of(path: Path) -> str:
