@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_semcov.translation.protocol import Translator
     from pytest_semcov.workbench import Workbench
 
-FITTED_HERE = ("colour", "fourier")
+FITTED_HERE = ("colour", "fourier", "unpaired")
 """Translators that are fitted on the spot, on one half of the uncovered images; the other half judges."""
 
 
@@ -59,8 +59,9 @@ def augment_dataset(
         What to make, e.g. ``"day_night"``, ``"night"``. Default: every category that is under-represented
         and for which one of the workbench's translators exists.
     translator
-        Name of one of the workbench's translators, a spec, or an object; ``"colour"`` and ``"fourier"``
-        are fitted on the spot. Default: the workbench's first that makes this category.
+        Name of one of the workbench's translators, a spec, or an object; ``"colour"``, ``"fourier"`` and
+        ``"unpaired"`` (minutes) are fitted on the spot. Default: the workbench's first that makes this
+        category.
     reference
         Real images of the category ``to`` from outside the data set; they help to judge.
     count
@@ -265,6 +266,13 @@ def _ready(bench: Workbench, gap: _Gap, by_category: Mapping[str, Sequence[Sampl
         raise ArgumentError(
             f"semcov_augment: the {gap.translator} translator needs real {gap.target} images to learn from, "
             f"the data set has {len(by_category[gap.target])}"
+        )
+    if gap.translator == "unpaired":
+        from pytest_semcov.translation.unpaired import UnpairedTranslator
+
+        learnt, _ = split_for_fitting(by_category[source], seed=seed)
+        return UnpairedTranslator.fit(
+            learnt, fitting, source=source, target=gap.target, seed=seed, progress=bench.progress
         )
     # Without covered images: nothing is learned from them, and so all of them may judge.
     kind = FourierTranslator if gap.translator == "fourier" else ColourTranslator

@@ -134,8 +134,9 @@ class FileForm:
 
     def unusable(self, file: Path, reason: str) -> ModelError:
         """Return the error that a file is not usable as this kind of translator."""
+        article = "an" if self.kind[0] in "aeiou" else "a"
         return ModelError(
-            f"{file}: not a {self.kind} translator ({reason}); "
+            f"{file}: not {article} {self.kind} translator ({reason}); "
             f"make it with {self.kind.capitalize()}Translator.fit(...).save(path)"
         )
 

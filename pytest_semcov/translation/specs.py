@@ -3,6 +3,7 @@
 ===============================  ==================================================================
 ``colour@PATH``                  a fitted colour translator, as its ``save`` wrote it
 ``fourier@PATH``                 a fitted Fourier translator, as its ``save`` wrote it
+``unpaired@PATH``                a trained small network, as its ``save`` wrote it
 ``scene:SEMANTIC:SOURCE>TARGET`` the ideal translator of rendered scenes, e.g. ``scene:day_night:day>night``
 ===============================  ==================================================================
 """
@@ -16,7 +17,8 @@ from pytest_semcov.translation.protocol import Translator
 
 _PARTS = ("name", "source", "target", "fingerprint", "translate")
 _FORMS = (
-    f"'colour@PATH', 'fourier@PATH', 'scene:SEMANTIC:SOURCE>TARGET', or an object with {', '.join(_PARTS)}"
+    "'colour@PATH', 'fourier@PATH', 'unpaired@PATH', 'scene:SEMANTIC:SOURCE>TARGET', "
+    f"or an object with {', '.join(_PARTS)}"
 )
 
 
@@ -48,6 +50,10 @@ def _from_text(spec: str) -> Translator:
         from pytest_semcov.translation.fourier import FourierTranslator
 
         return FourierTranslator.load(path)
+    if kind == "unpaired" and at and path:
+        from pytest_semcov.translation.unpaired import UnpairedTranslator
+
+        return UnpairedTranslator.load(path)
     kind, _, rest = spec.partition(":")
     semantic, _, categories = rest.partition(":")
     source, arrow, target = categories.partition(">")
