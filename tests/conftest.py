@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
 from pathlib import Path
 
@@ -58,3 +59,33 @@ def lite0_weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("weights") / "lite0.safetensors"
     save_file({name: v.contiguous() for name, v in zip(names, original.values(), strict=True)}, path)
     return path
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Sockets cannot be made; attempts are counted."""
+    attempts: list[object] = []
+
+    class Blocked(socket.socket):
+        def __init__(self, *arguments: object, **keywords: object) -> None:
+            attempts.append(arguments)
+            raise OSError("the network is blocked")
+
+    def refuse(*arguments: object, **keywords: object) -> None:
+        attempts.append(arguments)
+        raise OSError("the network is blocked")
+
+    monkeypatch.setattr(socket, "socket", Blocked)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    return attempts
+
+
+@pytest.fixture
+def empty_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty model cache."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    return tmp_path

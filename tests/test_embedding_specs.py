@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -189,36 +187,6 @@ NOT_HERE = [
     ("open_clip:hf-hub:org/model", "org/model"),
     ("timm:resnet18", "timm/resnet18.a1_in1k"),
 ]
-
-
-@pytest.fixture
-def no_network(monkeypatch):
-    """Sockets cannot be made; attempts are counted."""
-    attempts = []
-
-    class Blocked(socket.socket):
-        def __init__(self, *arguments, **keywords):
-            attempts.append(arguments)
-            raise OSError("the network is blocked")
-
-    def refuse(*arguments, **keywords):
-        attempts.append(arguments)
-        raise OSError("the network is blocked")
-
-    monkeypatch.setattr(socket, "socket", Blocked)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    monkeypatch.setattr(socket, "create_connection", refuse)
-    return attempts
-
-
-@pytest.fixture
-def empty_hub(monkeypatch, tmp_path) -> Path:
-    """An empty model cache."""
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
-    return tmp_path
 
 
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pytest_semcov.errors import ModelError
@@ -62,8 +63,77 @@ def fetch(spec: str, repository: str, filenames: Sequence[str], *, revision: str
         raise missing(spec, repository, filenames, _reason(error), revision=revision) from error
 
 
+def fetch_folder(spec: str, repository: str, patterns: Sequence[str], *, revision: str | None = None) -> Path:
+    """Return a local folder with files of a hub repository: cached if all are there, else downloaded.
+
+    Parameters
+    ----------
+    spec
+        The model spec, for the message.
+    repository
+        ``organisation/name``.
+    patterns
+        The files, as paths in the repository or patterns (``tokenizer/*``); of each there must be one.
+    revision
+        Branch, tag or commit; ``None`` = ``main``.
+
+    Raises
+    ------
+    ModelError
+        If a file is neither cached nor to be had; one line that names repository, revision and cache folder.
+        Offline, no socket is opened.
+    """
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    def unavailable(lacking: Sequence[str], reason: str) -> ModelError:
+        remedy = "give a local folder"
+        return missing(spec, repository, lacking, reason, revision=revision, remedy=remedy)
+
+    try:
+        cached = Path(snapshot_download(repository, revision=revision, local_files_only=True))
+    except LocalEntryNotFoundError:
+        lacking = list(patterns)
+    except HFValidationError as error:
+        raise unavailable(patterns, "it is no folder here, nor a repository name") from error
+    else:
+        lacking = unmatched(patterns, files_below(cached))
+        if not lacking:
+            return cached
+    if offline():
+        raise unavailable(lacking, "offline mode is set")
+    try:
+        # As in fetch: one short question before a download that would retry.
+        listing = HfApi().model_info(repository, revision=revision, timeout=_SECONDS_TO_ANSWER)
+        nowhere = unmatched(patterns, [entry.rfilename for entry in listing.siblings or ()])
+        if nowhere:
+            raise unavailable(nowhere, "the repository has no such file")
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=list(patterns)))
+    except ModelError:
+        raise
+    except Exception as error:
+        raise unavailable(lacking, _reason(error)) from error
+
+
+def files_below(folder: Path) -> list[str]:
+    """Return the paths of all files below a folder, relative to it, with forward slashes."""
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+
+
+def unmatched(patterns: Sequence[str], files: Iterable[str]) -> list[str]:
+    """Return the patterns that no file matches."""
+    names = list(files)
+    return [pattern for pattern in patterns if not fnmatch.filter(names, pattern)]
+
+
 def missing(
-    spec: str, repository: str, filenames: Sequence[str], reason: str, *, revision: str | None = None
+    spec: str,
+    repository: str,
+    filenames: Sequence[str],
+    reason: str,
+    *,
+    revision: str | None = None,
+    remedy: str = "give a local file with @PATH",
 ) -> ModelError:
     """Build the one line for a model that is not in the cache and cannot be fetched."""
     from huggingface_hub import constants
@@ -71,7 +141,7 @@ def missing(
     return ModelError(
         f"{spec}: {' or '.join(filenames)} of {repository} (revision {revision or 'main'}) is not in the "
         f"cache {constants.HF_HUB_CACHE} and could not be fetched: {reason}; download it once with network, "
-        "set HF_HOME to a folder that has it, or give a local file with @PATH"
+        f"set HF_HOME to a folder that has it, or {remedy}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,7 @@ def load_strictly(
     spec: str,
     path: Path,
     head: Sequence[str] = (),
+    kept: Collection[str] = (),
 ) -> None:
     """Load weights so that none is left over, missing or of another shape, the classifier head apart.
 
@@ -88,13 +89,15 @@ def load_strictly(
         For the message.
     head
         Names of the classifier head's submodules: their weights may be left over or missing.
+    kept
+        Names of the module's weights that the file must not hold: they stay as they are.
 
     Raises
     ------
     ModelError
         Lists the keys that are missing, left over or of another shape.
     """
-    expected = module.state_dict()
+    expected = {key: value for key, value in module.state_dict().items() if key not in kept}
 
     def counts(key: str) -> bool:
         in_head = any(key.startswith(f"{name}.") for name in head)
