@@ -1,15 +1,20 @@
 """Translators from spec strings and objects.
 
-===============================  ==================================================================
-``colour@PATH``                  a fitted colour translator, as its ``save`` wrote it
-``fourier@PATH``                 a fitted Fourier translator, as its ``save`` wrote it
-``unpaired@PATH``                a trained small network, as its ``save`` wrote it
-``scene:SEMANTIC:SOURCE>TARGET`` the ideal translator of rendered scenes, e.g. ``scene:day_night:day>night``
-===============================  ==================================================================
+===================================  ==============================================================
+``colour@PATH``                      a fitted colour translator, as its ``save`` wrote it
+``fourier@PATH``                     a fitted Fourier translator, as its ``save`` wrote it
+``unpaired@PATH``                    a trained small network, as its ``save`` wrote it
+``cyclegan-turbo:BASE@CHECKPOINT``   CycleGAN-Turbo: a checkpoint as ``save`` wrote it, or a published one
+                                     under its own name (``day2night.pkl``), on a base model: a folder or
+                                     a hub repository, e.g. ``stabilityai/sd-turbo``
+``scene:SEMANTIC:SOURCE>TARGET``     the ideal translator of rendered scenes, e.g.
+                                     ``scene:day_night:day>night``
+===================================  ==============================================================
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 from pytest_semcov.errors import ArgumentError
@@ -17,8 +22,8 @@ from pytest_semcov.translation.protocol import Translator
 
 _PARTS = ("name", "source", "target", "fingerprint", "translate")
 _FORMS = (
-    "'colour@PATH', 'fourier@PATH', 'unpaired@PATH', 'scene:SEMANTIC:SOURCE>TARGET', "
-    f"or an object with {', '.join(_PARTS)}"
+    "'colour@PATH', 'fourier@PATH', 'unpaired@PATH', 'cyclegan-turbo:BASE@CHECKPOINT', "
+    f"'scene:SEMANTIC:SOURCE>TARGET', or an object with {', '.join(_PARTS)}"
 )
 
 
@@ -55,6 +60,12 @@ def _from_text(spec: str) -> Translator:
 
         return UnpairedTranslator.load(path)
     kind, _, rest = spec.partition(":")
+    if kind == "cyclegan-turbo":
+        base, checkpoint = _split_at_file(rest)
+        if base and checkpoint:
+            from pytest_semcov.translation.cyclegan_turbo import CycleGanTurboTranslator
+
+            return CycleGanTurboTranslator.load(checkpoint, base=base)
     semantic, _, categories = rest.partition(":")
     source, arrow, target = categories.partition(">")
     if kind == "scene" and semantic and arrow:
@@ -62,3 +73,13 @@ def _from_text(spec: str) -> Translator:
 
         return SceneTranslator(semantic, source=source, target=target)
     raise ArgumentError(f"translator {spec!r} has none of the valid forms: {_FORMS}")
+
+
+def _split_at_file(text: str) -> tuple[str, str]:
+    """Split ``BASE@CHECKPOINT``; either side may hold further ``@``: the first split into a file wins."""
+    places = [index for index, character in enumerate(text) if character == "@"]
+    if not places:
+        return text, ""
+    files = [place for place in places if Path(text[place + 1 :]).expanduser().is_file()]
+    place = (files or places)[0]
+    return text[:place], text[place + 1 :]
