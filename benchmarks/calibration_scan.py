@@ -18,7 +18,8 @@ from calibration_cells import Cell
 from numpy.typing import NDArray
 
 from pytest_semcov.embedding.cache import default_cache_dir
-from pytest_semcov.gates.coverage import CoverageBars, scan_verdict
+from pytest_semcov.gates.coverage import CoverageBars
+from pytest_semcov.gates.scan import scan_verdict
 from pytest_semcov.gates.verdict import Outcome, Verdict
 from pytest_semcov.semantics.evidence import gather_evidence
 from pytest_semcov.semantics.importance import importance, permutations_for

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same table for type checkers, which do not run __getattr__
     from pytest_semcov.assertions import assert_combinations_covered as assert_combinations_covered
+    from pytest_semcov.assertions import assert_embedders_agree as assert_embedders_agree
     from pytest_semcov.assertions import assert_labels_reliable as assert_labels_reliable
     from pytest_semcov.assertions import assert_no_uncovered_semantics as assert_no_uncovered_semantics
     from pytest_semcov.assertions import assert_semantic_covered as assert_semantic_covered
@@ -123,6 +124,7 @@ _PUBLIC = {
     "Workbench": "workbench",
     "assert_combinations_covered": "assertions",
     "assert_condition_gap": "assertions_models",
+    "assert_embedders_agree": "assertions",
     "assert_labels_reliable": "assertions",
     "assert_model_preferred": "assertions_models",
     "assert_no_uncovered_semantics": "assertions",

@@ -102,6 +102,8 @@ def assert_no_uncovered_semantics(
     *,
     labels: Mapping[str, object] | None = None,
     embeddings: Embeddings | Sequence[Embeddings] | None = None,
+    embedders: Sequence[object] | None = None,
+    consensus: str = "majority",
     absent: str = "note",
     min_count: int | None = None,
     min_share: float | None = None,
@@ -120,7 +122,14 @@ def assert_no_uncovered_semantics(
     labels
         Semantic → known labels (see :func:`assert_semantic_covered`).
     embeddings
-        Embeddings of the data set if they are at hand; of several embedders: ranks are aggregated.
+        Embeddings of the data set if they are at hand, of one embedder or several.
+    embedders
+        Instead: several embedders (specs, objects), each loaded once.
+    consensus
+        With several embedders, what they must agree on: ``"all"`` (one FAIL is a FAIL, else one INCONCLUSIVE
+        leaves it open), ``"majority"`` (more than half of all, an undecided one counts against a decision)
+        or ``"median-rank"`` (the one that gives a category the median of its ranks decides). Each is asked
+        for a smaller p-value, so that ``max_p`` holds for the joined judgement.
     absent
         What a category without any image is: ``"note"`` or ``"fail"``.
     min_count, min_share, min_lift, max_p
@@ -144,7 +153,16 @@ def assert_no_uncovered_semantics(
     bench = bench_of(workbench).with_settings(
         min_count=min_count, min_share=min_share, min_lift=min_lift, max_p=max_p
     )
-    return conclude(bench.scan(dataset, semantics, labels=labels, embeddings=embeddings, absent=absent))
+    verdict = bench.scan(
+        dataset,
+        semantics,
+        labels=labels,
+        embeddings=embeddings,
+        embedders=embedders,
+        consensus=consensus,
+        absent=absent,
+    )
+    return conclude(verdict)
 
 
 @without_internals
@@ -209,6 +227,8 @@ def assert_synthetic_sufficient(
     sources: object = None,
     labels: object = None,
     failed: int = 0,
+    embedders: Sequence[object] | None = None,
+    consensus: str = "all",
     protocol: str | None = None,
     min_gap_closed: float | None = None,
     min_completeness_gain: float | None = None,
@@ -233,6 +253,12 @@ def assert_synthetic_sufficient(
         Known labels of ``real`` (see :func:`assert_semantic_covered`).
     failed
         How many translations failed before; they are shown and counted.
+    embedders
+        Judge under each of these embedders (specs, objects) instead of the workbench's; the sets must be
+        data sets.
+    consensus
+        How their verdicts are joined: ``"all"`` or ``"majority"``, see
+        :func:`assert_no_uncovered_semantics`.
     protocol, min_gap_closed, min_completeness_gain
         In place of the settings'.
     workbench
@@ -267,6 +293,8 @@ def assert_synthetic_sufficient(
         sources=sources,
         labels=labels,
         failed=failed,
+        embedders=embedders,
+        consensus=consensus,
     )
     return conclude(verdict)
 
@@ -314,6 +342,54 @@ def assert_labels_reliable(
     __tracebackhide__ = True
     bench = bench_of(workbench)
     return conclude(bench.reliability(dataset, semantic, reference=reference, labels=labels, **bars))
+
+
+@without_internals
+def assert_embedders_agree(
+    dataset: Dataset,
+    embedders: Sequence[object],
+    *,
+    semantics: Sequence[str | Descriptor] | None = None,
+    labels: Mapping[str, object] | None = None,
+    min_agreement: float = 0.5,
+    workbench: Workbench | None = None,
+) -> Verdict:
+    """Assert that embedders rank the categories of many semantics by importance alike.
+
+    Parameters
+    ----------
+    dataset
+        The images.
+    embedders
+        Two or more: specs, objects, or :class:`Embeddings` of the data set.
+    semantics
+        Names or descriptors; default: all that can be labelled here.
+    labels
+        Semantic → known labels (see :func:`assert_semantic_covered`).
+    min_agreement
+        Bar for the mean over pairs of Kendall's tau-b between the rankings by lift, in [-1, 1].
+    workbench
+        Default: the running test's.
+
+    Returns
+    -------
+    Verdict
+        Of kind ``"agreement"``, outcome PASS: the interval of the agreement lies above the bar, and shuffled
+        rankings seldom agree as much.
+
+    Raises
+    ------
+    VerdictFailed
+        If the interval lies below the bar.
+    VerdictInconclusive
+        If it contains the bar, or importance is known for fewer than four semantics.
+    """
+    __tracebackhide__ = True
+    bench = bench_of(workbench)
+    verdict = bench.agreement(
+        dataset, embedders, semantics=semantics, labels=labels, min_agreement=min_agreement
+    )
+    return conclude(verdict)
 
 
 def conclude(verdict: Verdict) -> Verdict:

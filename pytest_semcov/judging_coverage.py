@@ -11,13 +11,14 @@ import numpy as np
 
 from pytest_semcov.embedding.protocols import Embeddings
 from pytest_semcov.errors import ArgumentError, UnknownSemanticError
+from pytest_semcov.gates.consensus import check_rule, max_p_per_embedder
 from pytest_semcov.gates.coverage import (
     CoverageBars,
     combinations_verdict,
     coverage_verdict,
-    scan_verdict,
 )
 from pytest_semcov.gates.figures import LabelError, SemanticEvidence
+from pytest_semcov.gates.scan import consensus_scan_verdict
 
 if TYPE_CHECKING:
     from pytest_semcov.data.samples import Dataset, Sample
@@ -73,26 +74,62 @@ def judge_scan(
     *,
     labels: Mapping[str, object] | None = None,
     embeddings: Embeddings | Sequence[Embeddings] | None = None,
+    embedders: Sequence[object] | None = None,
+    consensus: str = "majority",
     absent: str = "note",
 ) -> Verdict:
     """Judge many semantics; see :func:`~pytest_semcov.assert_no_uncovered_semantics`."""
+    check_rule(consensus, ranks=True)
     chosen = _named(bench, semantics, labels or {})
     for each in chosen:
         bench.check(dataset, each, labels=(labels or {}).get(_name(each)))
-    given = list(embeddings) if isinstance(embeddings, Sequence) else [embeddings]
-    usable, first = embedded_samples(bench, dataset, given[0])
-    sets = [first, *(each for each in given[1:] if each is not None)]
+    usable, sets = embedded_by_several(bench, dataset, embeddings, embedders)
+    # One embedder's wrong FAIL may be enough for all of them, so that more is asked of each.
+    max_p = max_p_per_embedder(bench.settings.max_p, len(sets), consensus)
+    bench = bench.with_settings(max_p=max_p)
     measured = _measure(bench, usable, chosen, sets, labels or {})
-    verdict = scan_verdict(
-        [measured.evidence(semantic) for semantic in chosen],
+    evidence = {
+        name: [measured.evidence(semantic, embedder=number) for semantic in chosen]
+        for number, name in enumerate(measured.names)
+    }
+    return consensus_scan_verdict(
+        evidence,
         bars(bench),
+        consensus=consensus,
         absent=absent,
+        notes=str(measured.across_embedders()).splitlines() if len(sets) > 1 else (),
         provenance=provenance(bench, sets),
     )
-    if len(sets) == 1:
-        return verdict
-    across = measured.across_embedders()
-    return replace(verdict, details=(*verdict.details, *str(across).splitlines()))
+
+
+def judge_agreement(
+    bench: Workbench,
+    dataset: Dataset,
+    embedders: Sequence[object],
+    *,
+    semantics: Sequence[str | Descriptor] | None = None,
+    labels: Mapping[str, object] | None = None,
+    min_agreement: float = 0.5,
+) -> Verdict:
+    """Judge whether embedders rank alike; see :func:`~pytest_semcov.assert_embedders_agree`."""
+    from pytest_semcov.gates.agreement import agreement_verdict
+
+    usable, sets = embedded_by_several(bench, dataset, None, embedders)
+    if len(sets) < 2:
+        raise ArgumentError(f"embedders= names {len(sets)} embedder: agreement needs two at least")
+    chosen = _rankable(bench, usable, semantics, labels or {})
+    measured = _measure(bench, usable, chosen, sets, labels or {})
+    lifts = {
+        name: {(e.semantic, e.category): e.lift for each in found.values() for e in each.categories}
+        for name, found in zip(measured.names, measured.importances, strict=True)
+    }
+    return agreement_verdict(
+        lifts,
+        min_agreement=min_agreement,
+        seed=bench.settings.seed,
+        counts={"all": len(usable)},
+        provenance=provenance(bench, sets),
+    )
 
 
 def judge_combinations(
@@ -170,19 +207,29 @@ def rank_semantics(
     *,
     labels: Mapping[str, object] | None = None,
     embeddings: Embeddings | Sequence[Embeddings] | None = None,
+    embedders: Sequence[object] | None = None,
 ) -> Ranking | RankingAcrossEmbedders:
     """Rank the categories of many semantics by importance, over several embedders where several are given."""
     from pytest_semcov.semantics.ranking import rank
 
-    given = list(embeddings) if isinstance(embeddings, Sequence) else [embeddings]
-    usable, first = embedded_samples(bench, dataset, given[0])
-    sets = [first, *(each for each in given[1:] if each is not None)]
-    chosen = _named(bench, semantics, labels or {})
-    if semantics is None:
-        known = {*(labels or {}), *bench.settings.labels}
-        chosen = [each for each in chosen if _name(each) in known or bench.knows(usable, each)]
+    usable, sets = embedded_by_several(bench, dataset, embeddings, embedders)
+    chosen = _rankable(bench, usable, semantics, labels or {})
     measured = _measure(bench, usable, chosen, sets, labels or {})
     return rank(list(measured.importances[0].values())) if len(sets) == 1 else measured.across_embedders()
+
+
+def _rankable(
+    bench: Workbench,
+    dataset: Dataset,
+    semantics: Sequence[str | Descriptor] | None,
+    labels: Mapping[str, object],
+) -> list[str | Descriptor]:
+    """Return the semantics named, or all that can be labelled on such images."""
+    chosen = _named(bench, semantics, labels)
+    if semantics is not None:
+        return chosen
+    known = {*labels, *bench.settings.labels}
+    return [each for each in chosen if _name(each) in known or bench.knows(dataset, each)]
 
 
 def bars(bench: Workbench) -> CoverageBars:
@@ -244,6 +291,59 @@ def embedded_samples(
     return dataset.subset(kept), embedded
 
 
+def embedded_by_several(
+    bench: Workbench,
+    dataset: Dataset,
+    embeddings: Embeddings | Sequence[Embeddings] | None,
+    embedders: Sequence[object] | None,
+) -> tuple[Dataset, list[Embeddings]]:
+    """Return the part of a data set that all embedders could use, and its embeddings by each.
+
+    Parameters
+    ----------
+    bench, dataset
+        The workbench and the images.
+    embeddings
+        Embeddings at hand, of one embedder or several.
+    embedders
+        Instead: embedders (specs, objects, embeddings at hand); default: the workbench's.
+
+    Raises
+    ------
+    ArgumentError
+        If both are given, there is no embedder, or one is given twice: it would have two votes.
+    """
+    if embeddings is not None and embedders is not None:
+        raise ArgumentError("give embeddings= or embedders=, not both")
+    if embedders is None and not isinstance(embeddings, Sequence):
+        usable, only = embedded_samples(bench, dataset, embeddings)
+        return usable, [only]
+    given: Sequence[Any] = embeddings if embedders is None else embedders  # type: ignore[assignment]
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise ArgumentError(f"embedders={given!r}: need a sequence of one embedder or more")
+    sets = []
+    for each in given:
+        known = each if isinstance(each, Embeddings) or embedders is None else None
+        sets.append(embedded_samples(bench if known else bench.with_embedder(each), dataset, known)[1])
+    prints = [each.fingerprint for each in sets if each.fingerprint]
+    twice = [each.name for each in sets if prints.count(each.fingerprint) > 1]
+    if twice:
+        raise ArgumentError(f"embedder {twice[0]!r} is given twice: it would have two votes")
+    everywhere = set(sets[0].ids).intersection(*(each.ids for each in sets[1:]))
+    kept = [index for index, sample_id in enumerate(dataset.ids) if sample_id in everywhere]
+    usable = dataset if len(kept) == len(dataset) else dataset.subset(kept)
+    return usable, [each.select(list(usable.ids)) for each in sets]
+
+
+def names_of(sets: Sequence[Embeddings]) -> list[str]:
+    """Return a name for each embedder, no two alike."""
+    names: list[str] = []
+    for number, each in enumerate(sets):
+        name = each.name or f"embedder {number}"
+        names.append(f"{name} ({number})" if name in names else name)
+    return names
+
+
 class Measured:
     """Labels, and importance under each embedder, of several semantics on one data set."""
 
@@ -257,6 +357,7 @@ class Measured:
         self.bench = bench
         self.dataset = dataset
         self.embedded = embedded
+        self.names = names_of(embedded)
         self.labels = labels
         self.samples = _samples_by_id(dataset)
         self.importances = [self._importances(each) for each in embedded]
@@ -331,17 +432,19 @@ class Measured:
 
         return rank_across_embedders(
             {
-                each.name or f"embedder {number}": list(importances.values())
-                for number, (each, importances) in enumerate(
-                    zip(self.embedded, self.importances, strict=True)
-                )
+                name: list(importances.values())
+                for name, importances in zip(self.names, self.importances, strict=True)
             }
         )
 
     def evidence(
-        self, semantic: str | Descriptor, *, reference_labels: Mapping[str, str] | None = None
+        self,
+        semantic: str | Descriptor,
+        *,
+        reference_labels: Mapping[str, str] | None = None,
+        embedder: int = 0,
     ) -> SemanticEvidence:
-        """Return what the gates need to know of one semantic."""
+        """Return what the gates need to know of one semantic, with its importance to one embedder."""
         from pytest_semcov.semantics.evidence import gather_evidence, unlabelled_evidence
 
         name = _name(semantic)
@@ -352,8 +455,8 @@ class Measured:
             labels,
             synthetic=[not self.samples[sample_id].real for sample_id in labels.ids],
             groups=[self.samples[sample_id].group for sample_id in labels.ids],
-            importance=self.importances[0].get(name) if self.importances else None,
-            embeddings=self.embedded[0].rows(labels.ids) if self.embedded else None,
+            importance=self.importances[embedder].get(name) if self.importances else None,
+            embeddings=self.embedded[embedder].rows(labels.ids) if self.embedded else None,
             label_error=self._label_error(labels, reference_labels),
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_semcov.data.samples import BadImage, Dataset, SampleDataset
 from pytest_semcov.embedding.protocols import Embeddings
 from pytest_semcov.errors import ArgumentError, UnknownSemanticError
+from pytest_semcov.gates.consensus import check_rule, joined_verdict
 from pytest_semcov.gates.sufficiency import sufficiency_verdict
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict
 from pytest_semcov.judging_coverage import embedded_samples, provenance
@@ -52,8 +53,25 @@ def judge_sufficiency(
     sources: object = None,
     labels: object = None,
     failed: int = 0,
+    embedders: Sequence[object] | None = None,
+    consensus: str = "all",
 ) -> Verdict:
     """Judge synthetic images; see :func:`~pytest_semcov.assert_synthetic_sufficient`."""
+    check_rule(consensus, ranks=False)
+    if embedders is not None:
+        given: dict[str, Any] = {"synthetic": synthetic, "real": real, "real_uncovered": real_uncovered}
+        given |= {"real_covered": real_covered, "sources": sources}
+        return _judge_by_several(
+            bench,
+            given,
+            embedders,
+            consensus,
+            semantic=semantic,
+            uncovered=uncovered,
+            covered=covered,
+            labels=labels,
+            failed=failed,
+        )
     if real is not None:
         if real_uncovered is not None or real_covered is not None:
             raise ArgumentError(
@@ -78,6 +96,33 @@ def judge_sufficiency(
     )
     source_rows = _source_rows(bench, sets, real, sources)
     return _judge(bench, sets, semantic=semantic, uncovered=uncovered, sources=source_rows, failed=failed)
+
+
+def _judge_by_several(
+    bench: Workbench,
+    given: Mapping[str, Any],
+    embedders: Sequence[object],
+    consensus: str,
+    **arguments: Any,
+) -> Verdict:
+    """Judge under each embedder, and join the verdicts."""
+    wrong = [name for name, each in given.items() if each is not None and not isinstance(each, Dataset)]
+    if wrong:
+        raise ArgumentError(f"embedders= embeds images itself: {wrong[0]}= must be a data set")
+    if isinstance(embedders, str) or not isinstance(embedders, Sequence) or not embedders:
+        raise ArgumentError(f"embedders={embedders!r}: need a sequence of one embedder or more")
+    benches = [bench.with_embedder(each) for each in embedders]
+    models = [each.embedder for each in benches]
+    prints = [each.fingerprint for each in models]
+    twice = [each.name for each in models if prints.count(each.fingerprint) > 1]
+    if twice:
+        raise ArgumentError(f"embedder {twice[0]!r} is given twice: it would have two votes")
+    names = [each.name for each in models]
+    verdicts = {
+        f"{name} ({number})" if names.count(name) > 1 else name: judge_sufficiency(each, **given, **arguments)
+        for number, (name, each) in enumerate(zip(names, benches, strict=True))
+    }
+    return joined_verdict(verdicts, consensus)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,20 @@ class Workbench:
             shared=self.shared,
         )
 
+    def with_embedder(self, embedder: object) -> Workbench:
+        """Return a workbench with another embedder (a spec or an object) that shares everything else."""
+        self._encoder = _provided(self._encoder, self.settings.encoder)  # a factory is called once for both
+        return Workbench(
+            self.settings,
+            encoder=self._encoder,
+            embedder=embedder,
+            descriptors=self._descriptors,
+            translators=self._translators,
+            cache=self._cache,
+            progress=self.progress,
+            shared=self.shared,
+        )
+
     # -- models and names ------------------------------------------------------------------------------
 
     @property
@@ -390,6 +404,12 @@ class Workbench:
 
         return judge_reliability(self, dataset, semantic, **arguments)
 
+    def agreement(self, dataset: Dataset, embedders: Sequence[object], **arguments: Any) -> Verdict:
+        """Judge embedders; as :func:`~pytest_semcov.assert_embedders_agree`."""
+        from pytest_semcov.judging_coverage import judge_agreement
+
+        return judge_agreement(self, dataset, embedders, **arguments)
+
     def sufficiency(self, synthetic: object, **arguments: Any) -> Verdict:
         """Judge synthetic images; as :func:`~pytest_semcov.assert_synthetic_sufficient`."""
         from pytest_semcov.judging_synthetic import judge_sufficiency
@@ -439,12 +459,13 @@ class Workbench:
         semantics
             Names or descriptors; default: all that can be labelled here.
         **arguments
-            ``labels`` and ``embeddings`` as of :func:`~pytest_semcov.assert_no_uncovered_semantics`.
+            ``labels``, ``embeddings`` and ``embedders`` as of
+            :func:`~pytest_semcov.assert_no_uncovered_semantics`.
 
         Returns
         -------
         Ranking or RankingAcrossEmbedders
-            By lift of cluster recall; with embeddings of several embedders by their mean rank.
+            By lift of cluster recall; with several embedders by their mean rank.
         """
         from pytest_semcov.judging_coverage import rank_semantics
 

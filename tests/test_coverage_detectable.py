@@ -13,10 +13,10 @@ from pytest_semcov.gates.coverage import (
     CoverageBars,
     combinations_verdict,
     coverage_verdict,
-    scan_verdict,
 )
 from pytest_semcov.gates.figures import LabelError, LabelMatches, LabelReliability, SemanticEvidence
 from pytest_semcov.gates.labels import label_reliability_verdict
+from pytest_semcov.gates.scan import scan_verdict
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict
 from pytest_semcov.semantics.importance import importance
 

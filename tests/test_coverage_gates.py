@@ -15,9 +15,9 @@ from pytest_semcov.gates.coverage import (
     CoverageBars,
     combinations_verdict,
     coverage_verdict,
-    scan_verdict,
 )
 from pytest_semcov.gates.figures import Candidate, CategoryImportance, LabelError, SemanticEvidence
+from pytest_semcov.gates.scan import scan_verdict
 from pytest_semcov.gates.verdict import Outcome
 
 

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pytest_semcov.data.samples import Sample, SampleDataset
-from pytest_semcov.gates.coverage import coverage_verdict, scan_verdict
+from pytest_semcov.gates.coverage import coverage_verdict
+from pytest_semcov.gates.scan import scan_verdict
 from pytest_semcov.gates.verdict import Outcome
 from pytest_semcov.metrics.arrays import canonical_order
 from pytest_semcov.semantics.evidence import gather_evidence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -11,6 +12,7 @@ import numpy as np
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.gates.figures import CategoryImportance, text_table
 from pytest_semcov.gates.verdict import Plain, plain
+from pytest_semcov.metrics.agreement import descending_ranks, kendall_w, pair_taus
 from pytest_semcov.semantics.importance import Importance, importance_table
 
 
@@ -42,8 +44,8 @@ class RankedCategory:
     ----------
     semantic, category
         Which category.
-    mean_rank
-        Mean of its ranks (1 = most important; ties share the mean of their places).
+    mean_rank, median_rank
+        Mean and median of its ranks (1 = most important; ties share the mean of their places).
     ranks
         Embedder → rank.
     """
@@ -51,6 +53,7 @@ class RankedCategory:
     semantic: str
     category: str
     mean_rank: float
+    median_rank: float
     ranks: Mapping[str, float]
 
 
@@ -67,11 +70,14 @@ class RankingAcrossEmbedders:
         (all tied).
     unknown
         Categories ("semantic: category") left out because some embedder's figure is unknown.
+    kendall_w
+        Kendall's W of all rankings together in [0, 1]; ``None`` where undefined.
     """
 
     entries: tuple[RankedCategory, ...]
     kendall_tau: Mapping[str, float | None]
     unknown: tuple[str, ...] = ()
+    kendall_w: float | None = None
 
     @property
     def lowest_tau(self) -> float | None:
@@ -84,18 +90,22 @@ class RankingAcrossEmbedders:
         return {
             "entries": [plain(asdict(entry)) for entry in self.entries],
             "kendall_tau": plain(dict(self.kendall_tau)),
+            "kendall_w": plain(self.kendall_w),
             "unknown": plain(self.unknown),
         }
 
     def __str__(self) -> str:
         embedders = list(self.entries[0].ranks) if self.entries else []
-        rows = [["semantic: category", "mean rank", *embedders]]
+        rows = [["semantic: category", "mean rank", "median", *embedders]]
         for entry in self.entries:
+            joined = (f"{entry.mean_rank:.3g}", f"{entry.median_rank:g}")
             ranks = (f"{entry.ranks[name]:g}" for name in embedders)
-            rows.append([f"{entry.semantic}: {entry.category}", f"{entry.mean_rank:.3g}", *ranks])
+            rows.append([f"{entry.semantic}: {entry.category}", *joined, *ranks])
         lines = [text_table(rows)]
         for pair, tau in self.kendall_tau.items():
             lines.append(f"Kendall tau of {pair}: {'undefined' if tau is None else f'{tau:.2f}'}")
+        if self.kendall_w is not None:
+            lines.append(f"Kendall W of all: {self.kendall_w:.2f}")
         if self.unknown:
             lines.append(f"unknown importance: {', '.join(self.unknown)}")
         return "\n".join(lines)
@@ -122,8 +132,6 @@ def rank_across_embedders(importances: Mapping[str, Sequence[Importance]]) -> Ra
     ArgumentError
         If there is no embedder, or two were given different categories.
     """
-    from scipy.stats import kendalltau, rankdata
-
     if not importances:
         raise ArgumentError("rank_across_embedders needs the importances of at least one embedder")
     lifts = {
@@ -139,27 +147,27 @@ def rank_across_embedders(importances: Mapping[str, Sequence[Importance]]) -> Ra
                 f"{': '.join(min(differing))} is in one only"
             )
     known = [key for key in first if all(figures[key] is not None for figures in lifts.values())]
-    # Rank 1 for the largest lift; ties share the mean of their places.
-    ranks = {
-        embedder: rankdata([-float(figures[key] or 0.0) for key in known])
-        for embedder, figures in lifts.items()
-    }
+    values = {embedder: [float(figures[key] or 0.0) for key in known] for embedder, figures in lifts.items()}
+    ranks = {embedder: descending_ranks(each) for embedder, each in values.items()}
     entries = [
         RankedCategory(
             *key,
             float(np.mean([places[row] for places in ranks.values()])),
+            float(np.median([places[row] for places in ranks.values()])),
             {embedder: float(places[row]) for embedder, places in ranks.items()},
         )
         for row, key in enumerate(known)
     ]
-    taus: dict[str, float | None] = {}
-    for a, b in combinations(ranks, 2):
-        tau = float(kendalltau(ranks[a], ranks[b]).statistic) if len(known) > 1 else float("nan")
-        taus[f"{a}, {b}"] = None if np.isnan(tau) else tau
+    several = len(values) > 1 and len(known) > 1
+    table = np.array(list(values.values()), dtype=np.float64)
+    pairs = list(combinations(values, 2))
+    taus = pair_taus(table) if several else [math.nan] * len(pairs)
+    w = kendall_w(table) if several else math.nan
     return RankingAcrossEmbedders(
         tuple(sorted(entries, key=lambda entry: entry.mean_rank)),
-        taus,
+        {f"{a}, {b}": None if math.isnan(tau) else tau for (a, b), tau in zip(pairs, taus, strict=True)},
         tuple(": ".join(key) for key in first if key not in known),
+        None if math.isnan(w) else w,
     )
 
 
