@@ -67,7 +67,8 @@ def test_a_second_export_replaces_the_first_and_nothing_else(tmp_path: Path):
     export_augmentation(made(ids=["day/1.jpg", "new"])[1], tmp_path)
     listed = {json.loads(line)["file_name"] for line in (place / "metadata.jsonl").read_text().splitlines()}
     assert len(listed) == 2
-    assert {path.name for path in place.iterdir()} == {*listed, "notes.png", "metadata.jsonl"}
+    ours = {*listed, "metadata.jsonl", "instances.json"}
+    assert {path.name for path in place.iterdir()} == {*ours, "notes.png"}
 
 
 def test_what_was_refused_is_not_written(tmp_path: Path):

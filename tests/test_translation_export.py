@@ -14,7 +14,8 @@ from PIL import Image
 from pytest_semcov import ArgumentError, ColourTranslator, ImageFolder, ImageList, SampleDataset, Verdict
 from pytest_semcov.gates.verdict import Outcome, plain
 from pytest_semcov.translation.augmentation import Augmentation, augment, plan_augmentation
-from pytest_semcov.translation.export import check_export_folder, contact_sheet, export_augmentation
+from pytest_semcov.translation.contact_sheet import contact_sheet
+from pytest_semcov.translation.export import check_export_folder, export_augmentation
 
 IDS = ["Street/A.jpg", "street/a.jpg", "street/A.JPG", "aux", "AUX", "night", "Night", "ä", "a\u0308"]
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pytest_semcov.data.decoding import DEFAULT_RULE, DecodingRule, FileSource
+from pytest_semcov.data.exported import COCO_FIELDS, SAMPLE, restored
 from pytest_semcov.data.metadata import (
     GroupRule,
     contained,
@@ -36,7 +37,8 @@ class CocoDataset(SampleDataset):
     without boxes; images have no label. Fields of an image entry become metadata (its ``id`` as
     ``coco_id``), with ``crowd_boxes``: annotations with ``iscrowd`` outline many objects at once, they
     are counted there and are no boxes. Boxes without area inside the image (as annotated) are left out
-    with a warning; others are clipped to it.
+    with a warning; others are clipped to it. Synthetic images that this package exported come back as they
+    were: id, label, group, metadata and provenance are those of the exported sample.
 
     Boxes refer to the upright image. Where EXIF turns an image by a quarter and ``width`` and ``height``
     are those of the file as stored, the boxes are turned with it; if they fit neither way, a warning
@@ -106,6 +108,7 @@ class CocoDataset(SampleDataset):
         content = self._content()
         names = _category_names(self.annotation_file, content.get("categories", []))
         self._classes = tuple(names.values())
+        self._categories = tuple(MappingProxyType(entry) for entry in content.get("categories", []))
         images = _by_id(self.annotation_file, content["images"], "images")
         objects = _objects_by_image(self.annotation_file, content.get("annotations", []), images, names)
         files = self._files(images)
@@ -129,8 +132,14 @@ class CocoDataset(SampleDataset):
                 left_out[sample_id] = without_area
             metadata = {key: value for key, value in entry.items() if key not in ("id", "file_name")}
             metadata |= {"coco_id": image_id, "crowd_boxes": crowds}
-            source = FileSource(file, self._rule)
-            samples.append(Sample(sample_id, source, boxes=boxes, metadata=MappingProxyType(metadata)))
+            label = entry.get("label") if SAMPLE in entry else None
+            sample = Sample(
+                sample_id,
+                FileSource(file, self._rule),
+                label=label if isinstance(label, str) else None,
+                boxes=boxes,
+            )
+            samples.append(restored(sample, metadata, COCO_FIELDS, id_prefix=self._id_prefix))
         warn_of_boxes(self.name, left_out)
         if other_size:
             warnings.warn(

@@ -6,9 +6,9 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 
 from pytest_semcov.data.decoding import DEFAULT_RULE, DecodingRule, FileSource
+from pytest_semcov.data.exported import FOLDER_FIELDS, read_provenance, restored
 from pytest_semcov.data.metadata import (
     METADATA_FILES,
     GroupRule,
@@ -22,7 +22,7 @@ from pytest_semcov.data.metadata import (
     warn_of_boxes,
     with_groups,
 )
-from pytest_semcov.data.samples import Sample, SampleDataset, take_provenance
+from pytest_semcov.data.samples import Provenance, Sample, SampleDataset
 from pytest_semcov.errors import ArgumentError, DatasetError
 
 IMAGE_EXTENSIONS = frozenset(
@@ -58,6 +58,9 @@ class ImageFolder(SampleDataset):
     a sample, without label or metadata, and is listed in :attr:`unlisted`. A file that is named
     there may have any extension.
 
+    **Synthetic images** that this package exported come back as they were: id, label, boxes, group,
+    metadata and provenance are those of the exported sample.
+
     Parameters
     ----------
     path
@@ -76,6 +79,10 @@ class ImageFolder(SampleDataset):
         False: only images directly in the folder.
     extensions
         Lower-case extensions, with dot, of image files.
+    provenance
+        Where to look for the provenance of synthetic images: ``"metadata"``, or ``"files"``: inside PNG
+        and JPEG files as well, for exported images that were moved away from their metadata. That opens
+        every image that has none in the metadata.
     name
         Name in reports; by default that of the folder.
 
@@ -96,10 +103,13 @@ class ImageFolder(SampleDataset):
         id_prefix: str = "",
         recursive: bool = True,
         extensions: Collection[str] = IMAGE_EXTENSIONS,
+        provenance: str = "metadata",
         name: str | None = None,
     ) -> None:
         if labels not in ("auto", "folder", "metadata", None):
             raise ArgumentError(f"labels={labels!r}: need 'auto', 'folder', 'metadata' or None")
+        if provenance not in ("metadata", "files"):
+            raise ArgumentError(f"provenance={provenance!r}: need 'metadata' or 'files'")
         self.path = Path(path).expanduser().absolute()
         super().__init__((), name=name or self.path.name)
         self._known = None
@@ -109,6 +119,7 @@ class ImageFolder(SampleDataset):
         self._id_prefix = id_prefix
         self._recursive = recursive
         self._extensions = frozenset(extensions)
+        self._look_inside = provenance == "files"
         self._ignored: tuple[str, ...] = ()
         self._unlisted: tuple[str, ...] = ()
 
@@ -152,10 +163,11 @@ class ImageFolder(SampleDataset):
                 if left_out:
                     boxes_left_out[sample.id] = left_out
                 columns = {name: value for name, value in row.values.items() if name not in taken}
-                provenance = take_provenance(columns)  # of an exported synthetic image
-                sample = replace(
-                    sample, boxes=boxes, metadata=MappingProxyType(columns), provenance=provenance
+                sample = restored(
+                    replace(sample, boxes=boxes), columns, FOLDER_FIELDS, id_prefix=self._id_prefix
                 )
+            if self._look_inside and sample.provenance is None:
+                sample = replace(sample, provenance=_provenance_inside(tree.images[path]))
             if self._group_rule == "folder":
                 sample = replace(sample, group=_folder_of(path) or None)
             samples.append(sample)
@@ -221,6 +233,13 @@ class _Tree:
 
 def _hidden(name: str) -> bool:
     return name.startswith(".") or name == "__MACOSX"
+
+
+def _provenance_inside(file: Path) -> Provenance | None:
+    try:
+        return read_provenance(file) if file.is_file() else None
+    except OSError:  # decoding tells why
+        return None
 
 
 def _folder_of(path: str) -> str:

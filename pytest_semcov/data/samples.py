@@ -224,6 +224,7 @@ class SampleDataset:
     """
 
     _classes: tuple[str, ...] = ()
+    _categories: tuple[Mapping[str, object], ...] = ()
 
     def __init__(
         self, samples: Sequence[Sample], *, name: str = "data set", classes: Sequence[str] = ()
@@ -270,6 +271,12 @@ class SampleDataset:
                 seen.add(sample.label)
         return tuple(dict.fromkeys([*self._classes, *sorted(seen)]))
 
+    @property
+    def categories(self) -> tuple[Mapping[str, object], ...]:
+        """COCO's category entries (``id``, ``name``) as the annotation file has them, also in views."""
+        _ = self.samples  # sources find them while they read
+        return self._categories
+
     def column(self, name: str) -> list[object]:
         """Return ``"label"``, ``"group"`` or a metadata column, ``None`` where a sample lacks it.
 
@@ -306,7 +313,9 @@ class SampleDataset:
         outside = [index for index in chosen if not -len(samples) <= int(index) < len(samples)]
         if outside:
             raise DatasetError(f"index {outside[0]} outside a data set of {len(samples)} samples")
-        return SampleDataset([samples[int(index)] for index in chosen], name=self.name, classes=self._classes)
+        view = SampleDataset([samples[int(index)] for index in chosen], name=self.name, classes=self._classes)
+        view._categories = self._categories
+        return view
 
     def __add__(self, other: Dataset) -> SampleDataset:
         others = [other[index] for index in range(len(other))]

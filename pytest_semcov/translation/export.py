@@ -6,29 +6,27 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from pytest_semcov.data.exported import FOLDER_FIELDS, IMAGE_FORMATS, encoded, exported_fields
 from pytest_semcov.errors import ArgumentError
-from pytest_semcov.gates.verdict import plain
+from pytest_semcov.translation.contact_sheet import SHEET, contact_sheet
+from pytest_semcov.translation.export_coco import DESCRIPTION, INSTANCES, coco_content
 
 if TYPE_CHECKING:
-    from PIL import Image
-
-    from pytest_semcov.data.samples import Dataset, Sample
+    from pytest_semcov.data.samples import Dataset, Provenance, Sample
     from pytest_semcov.translation.augmentation import Augmentation
 
 METADATA = "metadata.jsonl"
-SHEET = "contact_sheet.pdf"
-"""A PDF, so that no reader of image folders takes it for one of the images."""
 
-PROVENANCE_TEXT = "semcov_provenance"
-"""Keyword of the PNG text that holds an image's provenance as JSON."""
+TEMPORARY = ".tmp"
+"""Ending of files that are being written; their names begin with a dot."""
 
-_COLUMNS = 8
 _RESERVED = re.compile(r"con|prn|aux|nul|(com|lpt)\d")
+_HASHED = re.compile(r"-[0-9a-f]{16}$")
 
 
 def check_export_folder(folder: Path, dataset: Dataset) -> None:
@@ -48,9 +46,10 @@ def check_export_folder(folder: Path, dataset: Dataset) -> None:
 
 
 def _image_folders(dataset: Dataset) -> Iterator[Path]:
-    path = getattr(dataset, "path", None)
-    if isinstance(path, Path):
-        yield path
+    for name in ("path", "image_folder"):
+        path = getattr(dataset, name, None)
+        if isinstance(path, Path):
+            yield path
     for index in range(len(dataset)):
         sample = dataset[index]
         if sample.path is not None:
@@ -68,13 +67,22 @@ def _same(path: Path, other: Path) -> bool:
         return False
 
 
-def export_augmentation(augmentation: Augmentation, folder: Path, *, sources: Dataset | None = None) -> Path:
-    """Write the images of an accepted augmentation as PNG, with their provenance.
+def export_augmentation(
+    augmentation: Augmentation,
+    folder: Path,
+    *,
+    sources: Dataset | None = None,
+    image_format: str = "png",
+) -> Path:
+    """Write the images of an accepted augmentation, with their provenance.
 
-    They go to ``folder/<semantic>/<category>`` beside a ``metadata.jsonl`` (one line an image: file name,
-    label, boxes, the category under the semantic's name, and the provenance), so that
-    ``ImageFolder(..., labels="metadata")`` reads them back. An earlier export of the same category is
-    replaced: images that it lists and this one lacks are removed, other files are left alone.
+    They go to ``folder/<semantic>/<category>`` beside a ``metadata.jsonl``: one line an image with file name,
+    label, boxes, metadata (the category under the semantic's name) and provenance. If there are boxes, or the
+    sources have COCO categories, an ``instances.json`` in COCO's form lies beside it.
+    ``ImageFolder(place, labels="metadata")`` and ``CocoDataset(place / "instances.json", place)`` give back
+    the exported samples; :func:`~pytest_semcov.read_provenance` reads the provenance of a single file. An
+    earlier export of the same category is replaced: images that it lists and this one lacks are removed,
+    other files are left alone.
 
     Parameters
     ----------
@@ -84,7 +92,10 @@ def export_augmentation(augmentation: Augmentation, folder: Path, *, sources: Da
         Made if need be; see :func:`check_export_folder`.
     sources
         Holds the images that were translated: with it, ``contact_sheet.pdf`` shows up to 24 images beside
-        their sources.
+        their sources, and COCO categories have the ids of the source.
+    image_format
+        ``"png"``, which keeps every pixel, or ``"jpeg"``, which is smaller and does not
+        (see :func:`~pytest_semcov.data.exported.encoded`).
 
     Returns
     -------
@@ -94,7 +105,7 @@ def export_augmentation(augmentation: Augmentation, folder: Path, *, sources: Da
     Raises
     ------
     ArgumentError
-        If the verdict is not PASS.
+        If the verdict is not PASS, a sample is a real image, or there is no such format.
     OSError
         If a file cannot be written.
     """
@@ -102,88 +113,100 @@ def export_augmentation(augmentation: Augmentation, folder: Path, *, sources: Da
         raise ArgumentError(
             f"{augmentation.verdict.subject} was not accepted: {augmentation.verdict.outcome}"
         )
-    place = folder / _file_stem(augmentation.plan.semantic) / _file_stem(augmentation.plan.target)
+    if image_format not in IMAGE_FORMATS:
+        raise ArgumentError(f"image format {image_format!r}: need one of {', '.join(IMAGE_FORMATS)}")
+    place = folder / file_stem(augmentation.plan.semantic) / file_stem(augmentation.plan.target)
     place.mkdir(parents=True, exist_ok=True)
     earlier = _listed(place)
-    rows = [_write_image(sample, place) for sample in augmentation.synthetic.samples]
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    with _replacing(place / METADATA) as temporary:
-        # A lone surrogate (odd file name) becomes the escape that JSON has for it.
-        temporary.write_text(lines, encoding="utf-8", errors="backslashreplace")
+    files: dict[str, tuple[Sample, tuple[int, int]]] = {}
+    rows: list[dict[str, Any]] = []
+    for sample in augmentation.synthetic.samples:
+        rows.append(row := folder_row(sample, image_format))
+        image = sample.load()
+        content = encoded(image, cast("Provenance", sample.provenance), image_format)
+        with replacing(place / row["file_name"]) as temporary:
+            temporary.write_bytes(content)
+        files[row["file_name"]] = sample, image.size
+    write_lines(place / METADATA, rows)
+    write_coco(place, files, sources)
     if sources is not None:
-        with _replacing(place / SHEET) as temporary:
+        with replacing(place / SHEET) as temporary:
             contact_sheet(augmentation.synthetic, sources).save(temporary, format="PDF")
-    for name in earlier - {row["file_name"] for row in rows}:
+    for name in earlier - set(files):
         (place / name).unlink(missing_ok=True)
     return place
 
 
-def _write_image(sample: Sample, place: Path) -> dict[str, Any]:
-    """Write one image; return its row of metadata."""
-    provenance = sample.provenance
-    if provenance is None:
-        raise ArgumentError(f"{sample.id} is a real image; only synthetic ones are exported")
-    from PIL.PngImagePlugin import PngInfo
+def folder_row(sample: Sample, image_format: str) -> dict[str, Any]:
+    """Return a synthetic sample's line of ``metadata.jsonl``.
 
-    name = f"{_file_stem(provenance.source_id)}.png"
-    record = {field: plain(getattr(provenance, field)) for field in type(provenance).__dataclass_fields__}
-    text = PngInfo()
-    text.add_text(PROVENANCE_TEXT, json.dumps(record))
-    with _replacing(place / name) as temporary:
-        sample.load().save(temporary, format="PNG", pnginfo=text)
-    row: dict[str, Any] = {"file_name": name}
-    if sample.label is not None:
-        row["label"] = sample.label
+    Raises
+    ------
+    ArgumentError
+        If the sample is a real image.
+    """
+    columns = exported_fields(sample, FOLDER_FIELDS)
+    source_id = columns["provenance"]["source_id"]
+    file_name = file_stem(source_id) + IMAGE_FORMATS[image_format]
+    row: dict[str, Any] = {"file_name": file_name, "label": sample.label}
     if sample.boxes:
         row["objects"] = {
             "bbox": [[box.x0, box.y0, box.x1 - box.x0, box.y1 - box.y0] for box in sample.boxes],
             "categories": [box.label for box in sample.boxes],
         }
-    row[provenance.semantic] = provenance.target_category
-    row["group"] = sample.group
-    row["provenance"] = record
-    return row
+    return row | columns
 
 
-def contact_sheet(synthetic: Dataset, sources: Dataset, *, most: int = 24) -> Image.Image:
-    """Return one picture with synthetic images below their sources, eight a row.
+def json_line(content: Mapping[str, Any]) -> bytes:
+    """Return one line of JSON; a lone surrogate (odd file name) becomes the escape that JSON has for it."""
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write JSON lines, all or none."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.writelines(json_line(row) for row in rows)
+
+
+def write_coco(
+    place: Path, files: Mapping[str, tuple[Sample, tuple[int, int]]], sources: Dataset | None
+) -> None:
+    """Write ``instances.json`` if there are boxes or the sources are COCO; remove an outdated one if not.
 
     Parameters
     ----------
-    synthetic
-        Synthetic samples; the first ``most`` are shown.
+    place
+        The folder.
+    files
+        File name → the synthetic sample, and its width and height in pixels.
     sources
-        Holds their sources.
-    most
-        Largest number of pairs.
+        Where the categories come from.
     """
-    from PIL import Image, ImageOps
-
-    width, height = 200, 150
-    shown = [synthetic[index] for index in range(min(most, len(synthetic)))]
-    where = {sample_id: index for index, sample_id in enumerate(sources.ids)}
-    rows = max(1, -(-len(shown) // _COLUMNS))
-    sheet = Image.new("RGB", (_COLUMNS * width, rows * 2 * height), "white")
-    for number, sample in enumerate(shown):
-        row, column = divmod(number, _COLUMNS)
-        source = where.get(sample.provenance.source_id) if sample.provenance is not None else None
-        pair = (None if source is None else sources[source], sample)
-        for below, each in enumerate(pair):
-            if each is not None:
-                image = ImageOps.pad(each.load(minimum_size=height), (width, height), color="white")
-                sheet.paste(image, (column * width, (2 * row + below) * height))
-    return sheet
+    if getattr(sources, "categories", ()) or any(sample.boxes for sample, _ in files.values()):
+        with replacing(place / INSTANCES) as temporary:
+            content = json.dumps(coco_content(files, sources), ensure_ascii=False, indent=1)
+            temporary.write_bytes(content.encode("utf-8", "backslashreplace"))
+    elif _is_ours(place / INSTANCES):
+        (place / INSTANCES).unlink()
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary name to write to, which replaces the path at the end if all went well."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     try:
         yield temporary
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return DESCRIPTION.encode() in file.read(200)
+    except OSError:
+        return False
 
 
 def _listed(place: Path) -> set[str]:
@@ -193,15 +216,17 @@ def _listed(place: Path) -> set[str]:
         names = {str(row["file_name"]) for row in rows}
     except (OSError, ValueError, TypeError, KeyError):
         return set()
-    return {name for name in names if Path(name).name == name and name.endswith(".png")}
+    endings = tuple(IMAGE_FORMATS.values())
+    return {name for name in names if Path(name).name == name and name.endswith(endings)}
 
 
-def _file_stem(text: str) -> str:
+def file_stem(text: str) -> str:
     """Return a file name that is safe everywhere, and another one for every other text.
 
-    Other also where upper and lower case are the same.
+    Other also where upper and lower case, or composed and decomposed letters, are the same.
     """
     safe = re.sub(r"[^A-Za-z0-9_-]+", "_", text)
-    if safe == text == text.lower() and len(text) <= 60 and not _RESERVED.fullmatch(text):
+    plain = safe == text == text.lower() and 0 < len(text) <= 60
+    if plain and not _RESERVED.fullmatch(text) and not _HASHED.search(text):
         return text
-    return f"{safe[-60:]}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+    return f"{safe[-60:]}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
