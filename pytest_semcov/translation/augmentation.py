@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from types import MappingProxyType
@@ -24,10 +24,14 @@ from pytest_semcov.translation.protocol import Failed, Translator
 if TYPE_CHECKING:
     from PIL import Image
 
+    from pytest_semcov.data.samples import ImageSource
+
 FEWEST_TRANSLATED = 100
 """At least so many images are made where there are as many sources: fewer cannot be judged well."""
 
-_BATCH = 8
+BATCH = 8
+"""Images that a translator is given at once."""
+
 _BLANK_RANGE = 2
 """An image whose channels each span at most so many of 255 levels shows nothing."""
 
@@ -277,6 +281,35 @@ def translate_plan(
 
     Parameters and errors are those of :func:`augment`.
     """
+    made: list[Sample] = []
+    failed: dict[str, str] = {}
+    what = f"translating to {plan.target}"
+    done = 0
+    for batch in translate_in_batches(dataset, plan, translator, columns=columns):
+        for source, result in batch:
+            if isinstance(result, Sample):
+                made.append(result)
+            else:
+                failed[source.id] = result
+        done += len(batch)
+        if progress is not None:
+            progress(what, done, len(plan.sample_ids))
+    return SampleDataset(made, name=f"synthetic {plan.target}"), failed
+
+
+def translate_in_batches(
+    dataset: Dataset,
+    plan: AugmentationPlan,
+    translator: Translator,
+    *,
+    columns: Collection[str] = (),
+    batch_size: int = BATCH,
+) -> Iterator[list[tuple[Sample, Sample | str]]]:
+    """Yield a plan's results batch by batch: each source with its synthetic sample or why there is none.
+
+    Parameters and errors are those of :func:`augment`; ``batch_size`` is the number of images that the
+    translator is given at once, which does not change its results.
+    """
     if (translator.source, translator.target) != (plan.source, plan.target):
         raise ArgumentError(
             f"translator {translator.name} makes {translator.target!r} from {translator.source!r}; "
@@ -287,28 +320,22 @@ def translate_plan(
     if missing:
         raise ArgumentError(f"planned sample {missing[0]!r} is not in the data set ({len(missing)} missing)")
     sources = [dataset[where[sample_id]] for sample_id in plan.sample_ids]
-    made: list[Sample] = []
-    failed: dict[str, str] = {}
-    what = f"translating to {plan.target}"
-    for start in range(0, len(sources), _BATCH):
+    for start in range(0, len(sources), batch_size):
+        part = list(
+            zip(sources[start : start + batch_size], plan.seeds[start : start + batch_size], strict=True)
+        )
+        results: dict[str, Sample | str] = {}
         batch: list[tuple[Sample, int, Image.Image]] = []
-        for sample, seed in zip(
-            sources[start : start + _BATCH], plan.seeds[start : start + _BATCH], strict=True
-        ):
+        for sample, seed in part:
             try:
                 batch.append((sample, seed, sample.load()))
             except ImageError as error:
-                failed[sample.id] = f"{error.rule}; {error.remedy}"
-        results = _run(translator, batch)
-        for (sample, seed, image), result in zip(batch, results, strict=True):
-            problem = unusable(result, image)
-            if problem:
-                failed[sample.id] = problem
-            else:
-                made.append(_synthetic_sample(sample, result, plan, translator, seed, columns))
-        if progress is not None:
-            progress(what, min(start + _BATCH, len(sources)), len(sources))
-    return SampleDataset(made, name=f"synthetic {plan.target}"), failed
+                results[sample.id] = f"{error.rule}; {error.remedy}"
+        for (sample, seed, image), result in zip(batch, _run(translator, batch), strict=True):
+            results[sample.id] = unusable(result, image) or synthetic_sample(
+                sample, MemorySource(result), plan, translator, seed, columns=columns
+            )
+        yield [(sample, results[sample.id]) for sample, _ in part]
 
 
 def _run(translator: Translator, batch: Sequence[tuple[Sample, int, Image.Image]]) -> Sequence[Any]:
@@ -386,20 +413,34 @@ def split_for_fitting(samples: Sequence[Sample], *, seed: int) -> tuple[list[Sam
     return fitting, judging
 
 
-def _synthetic_sample(
+def synthetic_sample(
     sample: Sample,
-    image: Image.Image,
+    source: ImageSource,
     plan: AugmentationPlan,
     translator: Translator,
     seed: int,
-    columns: Collection[str],
+    *,
+    columns: Collection[str] = (),
 ) -> Sample:
+    """Return the synthetic sample that a translation of this one is.
+
+    Parameters
+    ----------
+    sample
+        The real image; boxes, group and metadata stay, the category becomes the target.
+    source
+        The translated image's pixels.
+    plan, translator, seed
+        How it was made.
+    columns
+        As of :func:`augment`.
+    """
     # A class that is the very category being changed cannot stay, e.g. of class folders day/ and night/.
     renamed = "label" in columns or sample.label == plan.source
     follow = {plan.semantic, *(name for name in columns if name in sample.metadata)}
     return Sample(
         id=f"synthetic/{plan.semantic}/{plan.target}/{sample.id}",
-        source=MemorySource(image),
+        source=source,
         label=plan.target if renamed else sample.label,
         boxes=sample.boxes,
         metadata=MappingProxyType({**sample.metadata, **dict.fromkeys(follow, plan.target)}),
