@@ -21,7 +21,14 @@ def offline() -> bool:
     return any(os.environ.get(name, "").strip().upper() in {"1", "ON", "YES", "TRUE"} for name in names)
 
 
-def fetch(spec: str, repository: str, filenames: Sequence[str], *, revision: str | None = None) -> Path:
+def fetch(
+    spec: str,
+    repository: str,
+    filenames: Sequence[str],
+    *,
+    revision: str | None = None,
+    remedy: str = "give a local file with @PATH",
+) -> Path:
     """Return a file of a hub repository: from the cache if it is there, else downloaded.
 
     Parameters
@@ -34,6 +41,8 @@ def fetch(spec: str, repository: str, filenames: Sequence[str], *, revision: str
         Acceptable files, best first.
     revision
         Branch, tag or commit; ``None`` = ``main``.
+    remedy
+        What the user can do without the hub, for the message.
 
     Raises
     ------
@@ -42,25 +51,32 @@ def fetch(spec: str, repository: str, filenames: Sequence[str], *, revision: str
         folder. Offline, no socket is opened.
     """
     from huggingface_hub import HfApi, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
 
-    for filename in filenames:
-        cached = try_to_load_from_cache(repository, filename, revision=revision)
-        if isinstance(cached, str):
-            return Path(cached)
+    def unavailable(reason: str) -> ModelError:
+        return missing(spec, repository, filenames, reason, revision=revision, remedy=remedy)
+
+    try:
+        for filename in filenames:
+            cached = try_to_load_from_cache(repository, filename, revision=revision)
+            if isinstance(cached, str):
+                return Path(cached)
+    except HFValidationError as error:
+        raise unavailable("it is no repository name") from error
     if offline():
-        raise missing(spec, repository, filenames, "offline mode is set", revision=revision)
+        raise unavailable("offline mode is set")
     try:
         # One short question first: a download call would retry an unreachable hub for half a minute.
         listing = HfApi().model_info(repository, revision=revision, timeout=_SECONDS_TO_ANSWER)
         offered = {entry.rfilename for entry in listing.siblings or ()}
         wanted = next((filename for filename in filenames if filename in offered), None)
         if wanted is None:
-            raise missing(spec, repository, filenames, "the repository has no such file", revision=revision)
+            raise unavailable("the repository has no such file")
         return Path(hf_hub_download(repository, wanted, revision=revision))
     except ModelError:
         raise
     except Exception as error:
-        raise missing(spec, repository, filenames, _reason(error), revision=revision) from error
+        raise unavailable(_reason(error, repository)) from error
 
 
 def fetch_folder(spec: str, repository: str, patterns: Sequence[str], *, revision: str | None = None) -> Path:
@@ -112,7 +128,7 @@ def fetch_folder(spec: str, repository: str, patterns: Sequence[str], *, revisio
     except ModelError:
         raise
     except Exception as error:
-        raise unavailable(lacking, _reason(error)) from error
+        raise unavailable(lacking, _reason(error, repository)) from error
 
 
 def files_below(folder: Path) -> list[str]:
@@ -145,11 +161,12 @@ def missing(
     )
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, repository: str) -> str:
+    from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     if isinstance(error, GatedRepoError):
-        return "the model is gated: accept its licence on its hub page and set HF_TOKEN"
+        return f"the model is gated: accept its licence at {constants.ENDPOINT}/{repository} and set HF_TOKEN"
     if isinstance(error, RepositoryNotFoundError):
         return "the hub has no such repository, or it is private (set HF_TOKEN)"
     text = str(error).strip()
