@@ -71,6 +71,7 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.translation.augmentation import augment as augment
     from pytest_semcov.translation.colour import ColourTranslator as ColourTranslator
     from pytest_semcov.translation.cyclegan_turbo import CycleGanTurboTranslator as CycleGanTurboTranslator
+    from pytest_semcov.translation.diffusers_pipeline import DiffusersTranslator as DiffusersTranslator
     from pytest_semcov.translation.fourier import FourierTranslator as FourierTranslator
     from pytest_semcov.translation.protocol import Failed as Failed
     from pytest_semcov.translation.protocol import Translator as Translator
@@ -93,6 +94,7 @@ _PUBLIC = {
     "DatasetError": "errors",
     "DecodingRule": "data.decoding",
     "Descriptor": "semantics.descriptors",
+    "DiffusersTranslator": "translation.diffusers_pipeline",
     "Embedder": "embedding.protocols",
     "Embeddings": "embedding.protocols",
     "Encoder": "embedding.protocols",

@@ -199,7 +199,9 @@ def _needed(bench: Workbench, verdict: Verdict, category: str) -> int:
 def _models(bench: Workbench) -> dict[str, Translator]:
     from pytest_semcov.translation.specs import load_translator
 
-    return {name: load_translator(each) for name, each in bench.translators.items()}
+    return {
+        name: load_translator(each, descriptors=bench.descriptors) for name, each in bench.translators.items()
+    }
 
 
 def _choose(bench: Workbench, semantic: str, to: str, translator: object) -> Any:
@@ -211,7 +213,7 @@ def _choose(bench: Workbench, semantic: str, to: str, translator: object) -> Any
     if isinstance(translator, str) and translator in bench.translators:
         translator = bench.translators[translator]
     if translator is not None:
-        model = load_translator(translator)
+        model = load_translator(translator, descriptors=bench.descriptors)
         if model.target != to:
             raise ArgumentError(
                 f"semcov_augment: translator {model.name} makes {model.target!r}, not {to!r} of {semantic}"

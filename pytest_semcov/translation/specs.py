@@ -7,6 +7,10 @@
 ``cyclegan-turbo:BASE@CHECKPOINT``   CycleGAN-Turbo: a checkpoint as ``save`` wrote it, or a published one
                                      under its own name (``day2night.pkl``), on a base model: a folder or
                                      a hub repository, e.g. ``stabilityai/sd-turbo``
+``diffusers:BASE?OPTIONS``           an image-to-image or instruction pipeline of diffusers: a folder or a
+                                     hub repository; options as in a web address, source and target at
+                                     least: ``diffusers:timbrooks/instruct-pix2pix?source=day&target=night``;
+                                     see :meth:`~pytest_semcov.DiffusersTranslator.load`
 ``scene:SEMANTIC:SOURCE>TARGET``     the ideal translator of rendered scenes, e.g.
                                      ``scene:day_night:day>night``
 ===================================  ==============================================================
@@ -14,21 +18,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.translation.protocol import Translator
 
+if TYPE_CHECKING:
+    from pytest_semcov.translation.diffusers_pipeline import Describes
+
 _PARTS = ("name", "source", "target", "fingerprint", "translate")
 _FORMS = (
     "'colour@PATH', 'fourier@PATH', 'unpaired@PATH', 'cyclegan-turbo:BASE@CHECKPOINT', "
+    "'diffusers:BASE?source=SOURCE&target=TARGET', "
     f"'scene:SEMANTIC:SOURCE>TARGET', or an object with {', '.join(_PARTS)}"
 )
 
 
-def load_translator(given: object) -> Translator:
+def load_translator(given: object, *, descriptors: Mapping[str, Describes] | None = None) -> Translator:
     """Return a translator for a spec string; an object that is one is returned as it is.
+
+    Parameters
+    ----------
+    given
+        Spec or translator.
+    descriptors
+        Semantics by name: where a translator needs a prompt and has none, their phrases are used.
 
     Raises
     ------
@@ -36,7 +52,7 @@ def load_translator(given: object) -> Translator:
         If the spec has none of the valid forms, or the object lacks something; the message lists them.
     """
     if isinstance(given, str):
-        return _from_text(given)
+        return _from_text(given, descriptors)
     missing = [name for name in _PARTS if not hasattr(given, name)]
     if missing:
         raise ArgumentError(
@@ -45,7 +61,7 @@ def load_translator(given: object) -> Translator:
     return cast("Translator", given)
 
 
-def _from_text(spec: str) -> Translator:
+def _from_text(spec: str, descriptors: Mapping[str, Describes] | None) -> Translator:
     kind, at, path = spec.partition("@")
     if kind == "colour" and at and path:
         from pytest_semcov.translation.colour import ColourTranslator
@@ -66,6 +82,10 @@ def _from_text(spec: str) -> Translator:
             from pytest_semcov.translation.cyclegan_turbo import CycleGanTurboTranslator
 
             return CycleGanTurboTranslator.load(checkpoint, base=base)
+    if kind == "diffusers":
+        from pytest_semcov.translation.diffusers_pipeline import DiffusersTranslator
+
+        return DiffusersTranslator.from_spec(rest, descriptors=descriptors)
     semantic, _, categories = rest.partition(":")
     source, arrow, target = categories.partition(">")
     if kind == "scene" and semantic and arrow:
