@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_semcov import ImageFolder, RenderedScenes, Settings, Workbench, __version__
-from pytest_semcov.cli import _Stream, main
+from pytest_semcov.cli import main
+from pytest_semcov.cli.common import Stream
 from pytest_semcov.reporting.progress import ProgressLine
 
 DAY, NIGHT, VIDEOS = 45, 24, 8
@@ -212,7 +213,7 @@ def test_loading_the_command_costs_next_to_nothing() -> None:
 def test_progress_is_one_line_that_is_wiped() -> None:
     stream = io.StringIO()
     now = iter(range(100))
-    line = ProgressLine(_Stream(stream), clock=lambda: float(next(now)))
+    line = ProgressLine(Stream(stream), clock=lambda: float(next(now)))
     for done in range(4):
         line("embedding with builtin", done, 3)
     shown = stream.getvalue()
