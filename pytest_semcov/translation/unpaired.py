@@ -83,7 +83,7 @@ class UnpairedTranslator:
         source: str = "day",
         target: str = "night",
         seed: int = 0,
-        steps: int = 1500,
+        steps: int = 1000,
         size: int = 64,
         device: str = "cpu",
         semantic: str | None = None,
@@ -101,7 +101,7 @@ class UnpairedTranslator:
             Root of all random numbers, 0 or more: on one machine the same images and seed give the same
             translator.
         steps
-            Training steps, 1 or more. The time is proportional: with ``size`` 64, about 0.12 s each on one
+            Training steps, 1 or more. The time is proportional: with ``size`` 64, 0.1 to 0.2 s each on one
             CPU core.
         size
             Side of the small square copies, 32 to 256, a multiple of 16. Time grows with its square.
