@@ -18,12 +18,21 @@ from pytest_semcov.metrics.classification import (
     accuracy,
     balanced_accuracy,
     calibration_error,
+    calibration_gaps,
     count_classes,
     f1_binary,
     f1_macro,
     f1_per_class,
 )
-from pytest_semcov.metrics.resampling import expanded_interval, independent, resample, with_prior
+from pytest_semcov.metrics.resampling import (
+    Estimate,
+    effective_groups,
+    expanded_interval,
+    independent,
+    resample,
+    subsample,
+    with_prior,
+)
 
 
 @st.composite
@@ -100,7 +109,9 @@ def test_calibration_error_is_torchmetrics_number(seed: int) -> None:
     draws = resample(200, repeats=3, seed=seed)
 
     found = calibration_error(
-        probabilities.max(axis=1), probabilities.argmax(axis=1) == truth, weights=draws, bins=15
+        calibration_gaps(
+            probabilities.max(axis=1), probabilities.argmax(axis=1) == truth, weights=draws, bins=15
+        )
     )
 
     for value, draw in zip(found, draws, strict=True):
@@ -113,10 +124,12 @@ def test_calibration_error_is_torchmetrics_number(seed: int) -> None:
 
 def test_calibration_error_by_hand() -> None:
     # Two bins: (.25, wrong), (.4, right) and (.9, right), (1, right).
-    found = calibration_error([0.25, 0.4, 0.9, 1.0], [False, True, True, True], bins=2)
+    found = calibration_gaps([0.25, 0.4, 0.9, 1.0], [False, True, True, True], bins=2)
 
-    assert found == pytest.approx([(abs(1 - 0.65) + abs(2 - 1.9)) / 4])
-    assert calibration_error([1.0, 0.5], [True, False], bins=2) == pytest.approx([0.25])  # .5 counts above
+    assert found == pytest.approx(np.array([[1 - 0.65, 2 - 1.9]]) / 4)
+    assert calibration_error(found) == pytest.approx([0.45 / 4])
+    # A confidence of .5 counts in the upper bin.
+    assert calibration_gaps([1.0, 0.5], [True, False], bins=2) == pytest.approx(np.array([[0, -0.25]]))
 
 
 @pytest.mark.parametrize(
@@ -154,11 +167,11 @@ def test_weights_are_checked() -> None:
 
 def test_confidences_are_checked() -> None:
     with pytest.raises(NonFiniteError, match="1 confidences"):
-        calibration_error([0.5, np.nan], [True, True])
+        calibration_gaps([0.5, np.nan], [True, True])
     with pytest.raises(ArgumentError, match="need probabilities"):
-        calibration_error([0.5, 3.0], [True, True])
+        calibration_gaps([0.5, 3.0], [True, True])
     with pytest.raises(TooFewError, match="no images"):
-        calibration_error([], [])
+        calibration_gaps([], [])
 
 
 class TestResamples:
@@ -220,3 +233,48 @@ class TestResamples:
             expanded_interval(np.zeros(3), math.nan, independent=5)
         with pytest.raises(TooFewError):
             expanded_interval(np.zeros(3), 0.0, independent=1)
+
+    def test_resamples_on_one_side_move_the_interval_to_the_other(self) -> None:
+        # Three quarters of the resamples lie above the score: Efron's percentiles lie lower.
+        replicates = np.random.default_rng(0).normal(0.6745, 1, 200_000)
+
+        low, high = expanded_interval(replicates, 0.0, independent=10_000, plain=replicates)
+
+        # z0 = -.6745: the normal quantiles of 2 z0 -+ 1.96, about the resamples' own mean.
+        assert (low, high) == pytest.approx((-0.6745 - 1.96, -0.6745 + 1.96), abs=0.03)
+
+    def test_subsamples_are_parts_of_whole_groups(self) -> None:
+        groups = [number // 2 for number in range(40)]
+
+        parts = subsample(40, groups=groups, repeats=30, seed=1)
+
+        assert set(np.unique(parts)) == {0, 1}
+        assert (parts.sum(axis=1) == 10).all()
+        assert (parts[:, ::2] == parts[:, 1::2]).all()
+        assert len(np.unique(parts, axis=0)) > 20
+        for share in (0.0, 1.0, math.nan):
+            with pytest.raises(ArgumentError, match="between 0 and 1"):
+                subsample(40, share=share)
+
+    def test_an_excess_reaches_down_twice(self) -> None:
+        replicates = np.random.default_rng(0).normal(0.5, 0.01, 999)
+        plain = Estimate(0.5, replicates, 100, 100)
+
+        low, high = Estimate(0.5, replicates, 100, 100, excess=0.1).interval()
+
+        assert low == pytest.approx(plain.interval()[0] - 0.2)
+        assert high == plain.interval()[1]
+        assert Estimate(0.5, replicates, 100, 100, excess=-0.1).interval() == plain.interval()
+
+    def test_effective_groups_by_hand(self) -> None:
+        # Two classes of 10 and 40 with half of the images right: variances 1/40 and 1/160.
+        truth = np.repeat([0, 1], [10, 40])
+        predicted = np.concatenate([np.arange(10) % 2, np.arange(40) % 2])
+        first, second = 0.25 / 10, 0.25 / 40
+        wanted = (first + second) ** 2 / (first**2 / 9 + second**2 / 39) + 1
+
+        assert effective_groups(count_classes(truth, predicted, 2)) == pytest.approx(wanted)
+        balanced = count_classes(truth, predicted, 2, class_weighting="balanced")
+        assert effective_groups(balanced) == pytest.approx(wanted)
+        # Never more than there are, nor fewer than two.
+        assert effective_groups(count_classes(truth, predicted, 2), images_per_group=25) == 2.0

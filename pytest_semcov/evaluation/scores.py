@@ -19,6 +19,7 @@ from pytest_semcov.metrics.classification import (
     ClassCounts,
     ClassWeighting,
     calibration_error,
+    calibration_gaps,
     count_classes,
     f1_binary,
 )
@@ -29,7 +30,17 @@ from pytest_semcov.metrics.detection import (
     match_objects,
     mean_average_precision,
 )
-from pytest_semcov.metrics.resampling import Draws, Estimate, resample, with_prior
+from pytest_semcov.metrics.resampling import (
+    Draws,
+    Estimate,
+    effective_groups,
+    resample,
+    subsample,
+    with_prior,
+)
+
+_FEWEST_FOR_PARTS = 8
+"""Groups of which a quarter can be drawn."""
 
 METRICS = (*SCORES, "f1[CLASS]", "calibration_error", "map", "map@0.5", "ap@0.5[CLASS]")
 """Names of metrics; instead of 0.5 any of COCO's thresholds."""
@@ -177,10 +188,8 @@ def _estimate(
     groups = len(set(names))
     seen = predictions.select([sample.id for sample in samples])
     if scoring.metric.task == "detection":
-        values = _detection(samples, seen, scoring, draws)
-    else:
-        values = _classification(samples, seen, scoring, draws, len(samples) / groups, place)
-    return Estimate(float(values[0]), values[1:], groups, len(samples))
+        return _detection(samples, seen, scoring, draws, names)
+    return _classification(samples, seen, scoring, draws, groups, place)
 
 
 def _classification(
@@ -188,11 +197,10 @@ def _classification(
     predictions: Predictions,
     scoring: Scoring,
     draws: Draws,
-    images_per_group: float,
+    groups: int,
     place: tuple[int, int],
-) -> Doubles:
-    """Return the score of all images, then those of the resamples."""
-    classes, metric = predictions.classes, scoring.metric
+) -> Estimate:
+    classes, metric, images = predictions.classes, scoring.metric, len(samples)
     truth = true_classes(samples, classes, names=scoring.class_names, model=predictions.name)
     if metric.kind == "calibration_error":
         if not predictions.probabilistic:
@@ -200,8 +208,10 @@ def _classification(
                 f"{predictions.name} gives labels only: no calibration error without probabilities"
             )
         confidence, right = predictions.confidence(), predictions.codes() == truth
-        whole = calibration_error(confidence, right)
-        return np.concatenate([whole, calibration_error(confidence, right, weights=draws)])
+        whole = calibration_gaps(confidence, right)
+        drawn = calibration_gaps(confidence, right, weights=draws)
+        error, noise = float(calibration_error(whole)[0]), calibration_error(drawn - whole)
+        return Estimate(error, calibration_error(drawn), groups, images, noise)
 
     def counts(weights: Draws | None) -> ClassCounts:
         return count_classes(
@@ -214,15 +224,27 @@ def _classification(
 
     positive = _class_number(metric, classes, predictions.name)
     score = SCORES[metric.kind] if positive is None else partial(f1_binary, positive=positive)
-    resampled = with_prior(counts(draws), images_per_group=images_per_group, seed=(scoring.seed, *place))
-    return np.concatenate([score(counts(None)), score(resampled)])
+    every, drawn_counts = counts(None), counts(draws)
+    with_more = with_prior(drawn_counts, images_per_group=images / groups, seed=(scoring.seed, *place))
+    averages_classes = metric.kind != "accuracy" or scoring.class_weighting == "balanced"
+    return Estimate(
+        float(score(every)[0]),
+        score(with_more),
+        groups,
+        images,
+        plain=score(drawn_counts),
+        effective=effective_groups(every, images_per_group=images / groups) if averages_classes else None,
+    )
 
 
 def _detection(
-    samples: Sequence[Sample], predictions: Predictions, scoring: Scoring, draws: Draws
-) -> Doubles:
-    """Return the score of all images, then those of the resamples."""
-    classes, metric, keep = predictions.classes, scoring.metric, scoring.keep
+    samples: Sequence[Sample],
+    predictions: Predictions,
+    scoring: Scoring,
+    draws: Draws,
+    groups: Sequence[str],
+) -> Estimate:
+    classes, metric, keep, images = predictions.classes, scoring.metric, scoring.keep, len(samples)
     needs_sizes = keep.min_area_share > 0 or keep.border > -math.inf
     matches = match_objects(
         true_objects(samples, classes, names=scoring.class_names, model=predictions.name),
@@ -231,11 +253,22 @@ def _detection(
         sizes=[sample.load().size for sample in samples] if needs_sizes else None,
         keep=keep,
     )
-    precision = average_precision(matches, draws=np.vstack([np.ones((1, len(samples)), np.int32), draws]))
     number = _class_number(metric, classes, predictions.name)
-    if number is not None:
-        precision = precision[:, :, [number]]
-    return mean_average_precision(precision, matches.thresholds, metric.threshold)
+
+    def values(weights: Draws | None) -> Doubles:
+        precision = average_precision(matches, draws=weights)
+        if number is not None:
+            precision = precision[:, :, [number]]
+        return mean_average_precision(precision, matches.thresholds, metric.threshold)
+
+    value, count = float(values(None)[0]), len(set(groups))
+    parts = np.empty(0)
+    if count >= _FEWEST_FOR_PARTS:
+        parts = values(subsample(images, groups=groups, seed=scoring.seed))
+    known = parts[np.isfinite(parts)]
+    excess = float(known.mean()) - value if len(known) else 0.0
+    drawn = values(draws)
+    return Estimate(value, drawn, count, images, plain=drawn, excess=excess)
 
 
 def _class_number(metric: Metric, classes: Sequence[str], model: str) -> int | None:

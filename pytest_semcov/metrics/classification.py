@@ -143,17 +143,27 @@ def f1_binary(counts: ClassCounts, positive: int) -> Doubles:
     return f1_per_class(counts)[:, positive]
 
 
-def calibration_error(
+def calibration_error(gaps: Doubles) -> Doubles:
+    """Return the expected calibration error (C. Guo et al., ICML 2017): ``(resamples,)`` in [0, 1].
+
+    The sum of :func:`calibration_gaps` without their signs. On few images it is too large even for a model
+    that is calibrated.
+    """
+    error: Doubles = np.abs(gaps).sum(axis=1)
+    return error
+
+
+def calibration_gaps(
     confidence: ArrayLike,
     correct: ArrayLike,
     *,
     weights: ArrayLike | None = None,
     bins: int = CALIBRATION_BINS,
 ) -> Doubles:
-    """Return the expected calibration error (C. Guo et al., ICML 2017): ``(resamples,)`` in [0, 1].
+    """Return how far the share of correct images lies above the confidence, bin by bin.
 
-    The mean, over bins of equal width and weighted by their images, of the difference between the share of
-    correct images and their mean confidence. A confidence on the border of two bins counts in the upper one.
+    Bins of confidence have equal width; a confidence on the border of two counts in the upper one. Each bin's
+    difference is weighted by the bin's share of the images.
 
     Parameters
     ----------
@@ -165,6 +175,11 @@ def calibration_error(
         As in :func:`count_classes`.
     bins
         Number of bins.
+
+    Returns
+    -------
+    gaps
+        ``(resamples, bins)`` in [-1, 1].
 
     Raises
     ------
@@ -191,7 +206,7 @@ def calibration_error(
     # (correct - confidence) summed within a bin is the bin's weight times its gap.
     return np.concatenate(
         [
-            np.abs((block * (right - known)) @ members).sum(axis=1) / block.sum(axis=1)
+            (block * (right - known)) @ members / block.sum(axis=1, keepdims=True)
             for block in _blocks(weights, len(known))
         ]
     )
