@@ -48,6 +48,7 @@ HEAVY = {
     "timm",
     "diffusers",
     "peft",
+    "lpips",
     "accelerate",
     "faster_coco_eval",
     "transformers",

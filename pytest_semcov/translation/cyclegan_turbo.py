@@ -6,7 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,9 @@ _DTYPES = ("float32", "float16", "bfloat16")
 
 @dataclass(frozen=True, eq=False)
 class CycleGanTurboTranslator:
-    """Translates with CycleGAN-Turbo (Parmar et al., 2024). Made by :meth:`load`.
+    """Translates with CycleGAN-Turbo (Parmar et al., 2024).
+
+    Made by :meth:`load` or by :func:`pytest_semcov.translation.cyclegan_turbo_training.train_cyclegan_turbo`.
 
     The output depends on the image alone: seeds are not used, since the latent is the posterior's mean.
 
@@ -180,6 +182,21 @@ class CycleGanTurboTranslator:
         """Caption of the target domain."""
         return self.caption.text
 
+    @property
+    def fitted_on(self) -> frozenset[str]:
+        """Content keys of the images that it was trained on, as far as the file says: none may judge it."""
+        return self.notes.fitted_on
+
+    @property
+    def fitted_groups(self) -> frozenset[str]:
+        """Groups of the target images that it was trained on: their other images are too close to judge."""
+        return self.notes.fitted_groups.get(self.direction, frozenset())
+
+    @property
+    def semantic(self) -> str | None:
+        """What is changed, e.g. ``"day_night"``, if the file says it."""
+        return self.notes.semantic
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) over all that an output depends on: weights, base, caption, preparation."""
@@ -296,7 +313,14 @@ def _completed(
     if source == target:
         raise ArgumentError(f"{spec}: source and target are both {source!r}")
     categories = (source, target) if way == "a2b" else (target, source)
-    return Notes(way, captions, categories, prep or known.prep or "pad", base)
+    return replace(
+        known,
+        direction=way,
+        captions=captions,
+        categories=categories,
+        prep=prep or known.prep or "pad",
+        base=base,
+    )
 
 
 def _size(prep: str) -> tuple[int, int] | None:

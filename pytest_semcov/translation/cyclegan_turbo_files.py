@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,14 @@ class Notes:
         How images are brought to a size that the network takes.
     base
         The base model's name when the file was written: for the reader, not used.
+    fitted_on
+        Content keys of the images that it was trained on: none of them may judge it.
+    fitted_groups
+        Direction → groups of the domain that it leads to: other images of these are too close to judge, too.
+    semantic
+        What is changed, e.g. ``"day_night"``.
+    training
+        How it was trained, in plain Python: for the reader, not used.
     """
 
     direction: str | None = None
@@ -75,6 +83,10 @@ class Notes:
     categories: tuple[str, str] | None = None
     prep: str | None = None
     base: str | None = None
+    fitted_on: frozenset[str] = frozenset()
+    fitted_groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    semantic: str | None = None
+    training: Mapping[str, object] | None = None
 
 
 PUBLISHED = {
@@ -177,18 +189,27 @@ def write_checkpoint(
         "categories": None if notes.categories is None else list(notes.categories),
         "prep": notes.prep,
         "base": notes.base,
+        "fitted_on": sorted(notes.fitted_on),
+        "fitted_groups": {way: sorted(groups) for way, groups in notes.fitted_groups.items()},
+        "semantic": notes.semantic,
+        "training": notes.training,
         "versions": library_versions("pytest-semcov", "torch", "diffusers", "peft", "transformers"),
     }
+    write_whole(file, lambda place: save_file(tensors, place, metadata={_ENTRY: json.dumps(header)}))
+    return file
+
+
+def write_whole(file: Path, write: Callable[[str], object]) -> None:
+    """Write a file under a temporary name, which replaces it at the end if all went well."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     os.close(handle)
     try:
-        save_file(tensors, temporary, metadata={_ENTRY: json.dumps(header)})
+        write(temporary)
         Path(temporary).replace(file)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return file
 
 
 def _of_first_convolution(name: str) -> bool:
@@ -298,10 +319,25 @@ def _notes(header: dict[str, Any], file: Path, spec: str) -> Notes:
         raise _malformed(file, spec, "captions in its header are not texts by direction")
     if categories is not None and not (_texts(categories) and len(categories) == 2):
         raise _malformed(file, spec, "categories in its header are not two names")
-    if not isinstance(prep, str | None) or not isinstance(base, str | None):
-        raise _malformed(file, spec, "prep or base in its header is not a text")
-    pair = None if categories is None else (categories[0], categories[1])
-    return Notes(direction, captions, pair, prep, base)
+    semantic, training = header.get("semantic"), header.get("training")
+    if not all(isinstance(each, str | None) for each in (prep, base, semantic)):
+        raise _malformed(file, spec, "prep, base or semantic in its header is not a text")
+    keys, groups = header.get("fitted_on", []), header.get("fitted_groups", {})
+    if not _texts(keys) or not isinstance(groups, dict) or not all(_texts(each) for each in groups.values()):
+        raise _malformed(file, spec, "fitted_on or fitted_groups in its header are not lists of texts")
+    if not isinstance(training, dict | None):
+        raise _malformed(file, spec, "training in its header is not a table")
+    return Notes(
+        direction,
+        captions,
+        None if categories is None else (categories[0], categories[1]),
+        prep,
+        base,
+        frozenset(keys),
+        {way: frozenset(each) for way, each in groups.items()},
+        semantic,
+        training,
+    )
 
 
 def _check_tensors(checkpoint: Checkpoint, spec: str) -> None:

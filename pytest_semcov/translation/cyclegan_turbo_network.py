@@ -38,6 +38,24 @@ PUBLISHED_VAE_ALPHA = 8
 
 _SKIP_START = 1e-5
 
+_UNET_MODULES = (
+    "to_k",
+    "to_q",
+    "to_v",
+    "to_out.0",
+    "conv",
+    "proj_in",
+    "proj_out",
+    "ff.net.2",
+    "ff.net.0.proj",
+)
+"""Parts of the names of the UNet's modules that get adapters; those with ``norm`` in their names do not."""
+
+_VAE_MODULES = (
+    *("conv1", "conv2", "conv_in", "conv_shortcut", "conv", "conv_out"),
+    *("to_k", "to_q", "to_v", "to_out.0"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class AdapterLayout:
@@ -64,6 +82,44 @@ class AdapterLayout:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python."""
         return asdict(self)
+
+
+def published_layout(base: DiffusionBase, *, unet_rank: int, vae_rank: int) -> AdapterLayout:
+    """Return the layout of adapters that the published training gives a base model.
+
+    Parameters
+    ----------
+    base
+        Says which modules there are.
+    unet_rank, vae_rank
+        As in :class:`AdapterLayout`; published: 128 and 4.
+    """
+    import torch
+
+    targets: dict[str, list[str]] = {adapter: [] for adapter in UNET_ADAPTERS}
+    for name, module in base.unet.named_modules():
+        adapted = isinstance(module, torch.nn.Conv2d | torch.nn.Linear) and "norm" not in name
+        if not adapted or not any(part in name for part in _UNET_MODULES):
+            continue
+        if "down_blocks" in name or "conv_in" in name:
+            targets["default_encoder"].append(name)
+        else:
+            targets["default_decoder" if "up_blocks" in name else "default_others"].append(name)
+    skips = [f"skip_conv_{number + 1}" for number in range(len(base.vae.config.block_out_channels))]
+    return AdapterLayout(unet_rank, targets, vae_rank, [*_VAE_MODULES, *skips])
+
+
+def trainable(network: CycleGanTurboNetwork) -> dict[str, torch.nn.Parameter]:
+    """Return what training changes, each parameter once, by its name in ``network.modules``.
+
+    These are the adapters, the skip connections and the UNet's first convolution. The published code means to
+    train the skip connections too, but peft freezes all but their adapters.
+    """
+    return {
+        name: parameter
+        for name, parameter in network.modules.named_parameters()
+        if ".lora_" in name or ".skip_conv_" in name or name.startswith("unet.conv_in.")
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,8 +214,9 @@ def generate(
     vae = network.modules[f"vae_{direction}"]
     latent, skips = encode(vae, images)
     timesteps = torch.full((len(images),), network.timestep, device=images.device, dtype=torch.long)
-    captions = caption.expand(len(images), -1, -1).to(unet.dtype)
-    predicted = unet(latent.to(unet.dtype), timesteps, encoder_hidden_states=captions).sample
+    precision = next(unet.parameters()).dtype
+    captions = caption.expand(len(images), -1, -1).to(precision)
+    predicted = unet(latent.to(precision), timesteps, encoder_hidden_states=captions).sample
     return decode(vae, denoised(network, latent, predicted.to(latent.dtype)), skips).clamp(-1, 1)
 
 
