@@ -31,28 +31,33 @@ _UNET_PARTS = {
 }
 
 
-def save_pipeline(folder: Path, *, width: int = 8, seed: int = 0) -> Path:
-    """Build a pipeline like Stable Diffusion Turbo's with random weights, and save it."""
+def save_pipeline(folder: Path, *, width: int = 8, seed: int = 0, shallow: bool = False) -> Path:
+    """Build a pipeline like Stable Diffusion Turbo's with random weights, and save it.
+
+    A shallow one halves images once instead of three times, and computes in a fraction of the time.
+    """
     from diffusers import AutoencoderKL, DDPMScheduler, UNet2DConditionModel
     from transformers import CLIPTextConfig, CLIPTextModel
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         unet = UNet2DConditionModel(
-            block_out_channels=(width, 2 * width),
+            block_out_channels=(width,) if shallow else (width, 2 * width),
             layers_per_block=1,
             sample_size=8,
             norm_num_groups=4,
-            down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
-            up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+            down_block_types=("CrossAttnDownBlock2D",)
+            if shallow
+            else ("CrossAttnDownBlock2D", "DownBlock2D"),
+            up_block_types=("CrossAttnUpBlock2D",) if shallow else ("UpBlock2D", "CrossAttnUpBlock2D"),
             cross_attention_dim=16,
             attention_head_dim=2,
             use_linear_projection=True,
         )
         vae = AutoencoderKL(
-            block_out_channels=(width, 2 * width, 2 * width, 2 * width),
-            down_block_types=("DownEncoderBlock2D",) * 4,
-            up_block_types=("UpDecoderBlock2D",) * 4,
+            block_out_channels=(width, 2 * width) if shallow else (width, 2 * width, 2 * width, 2 * width),
+            down_block_types=("DownEncoderBlock2D",) * (2 if shallow else 4),
+            up_block_types=("UpDecoderBlock2D",) * (2 if shallow else 4),
             layers_per_block=1,
             norm_num_groups=4,
             sample_size=32,
