@@ -142,9 +142,89 @@ def test_a_small_network_learns_from_both_halves(
     assert (made["made"], made["semantic"]) == (2, "day_night")
 
 
+def test_training_a_diffusion_model_gets_the_options(
+    folders: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from pytest_semcov.translation import cyclegan_turbo_training
+
+    given: dict[str, Any] = {}
+
+    def train(sources: Any, targets: Any, **arguments: Any) -> Any:
+        if given:
+            raise KeyboardInterrupt
+        given.update(arguments, counts=(len(sources), len(targets)))
+        return ColourTranslator.fit([], targets, method="statistics", source="clear", target="fog")
+
+    monkeypatch.setattr(cyclegan_turbo_training, "train_cyclegan_turbo", train)
+    command = (
+        *("fit-translator", "--method", "cyclegan-turbo", "--base", "stabilityai/sd-turbo", "--steps", "7"),
+        *("--source", folders[0], "--target", folders[1], "--target-caption", "driving in fog"),
+        *(
+            "--source-name",
+            "clear",
+            "--target-name",
+            "fog",
+            "--semantic",
+            "weather",
+            "--learning-rate",
+            "2e-5",
+        ),
+        *("--seed", "3", "--device", "cpu", "--backbone", "builtin", "--out", tmp_path / "fog.safetensors"),
+    )
+    record = answer(capsys, *command)
+    settings = given.pop("settings")
+    assert (settings.steps, settings.learning_rate, settings.seed, settings.batch) == (7, 2e-5, 3, 1)
+    assert given == {
+        "counts": (COUNT, COUNT),
+        "base": "stabilityai/sd-turbo",
+        "folder": tmp_path / "fog-training",
+        "source": "clear",
+        "target": "fog",
+        "semantic": "weather",
+        "captions": ("clear", "driving in fog"),
+        "backbone": "builtin",
+        "device": "cpu",
+        "progress": None,
+    }
+    assert record["spec"] == f"cyclegan-turbo:stabilityai/sd-turbo@{tmp_path / 'fog.safetensors'}"
+    line = refused(capsys, *command, status=130)
+    assert f"interrupted; {tmp_path / 'fog-training'} keeps the last checkpoint: run the same command" in line
+
+
+@pytest.mark.slow
+def test_a_diffusion_model_is_adapted_and_training_goes_on(
+    folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("diffusers")
+    from diffusion_pipelines import save_pipeline
+
+    base, out = save_pipeline(tmp_path / "base", shallow=True), tmp_path / "turbo.safetensors"
+    capsys.readouterr()
+    options = (
+        *("--method", "cyclegan-turbo", "--base", base, "--perceptual", "builtin", "--backbone", "builtin"),
+        *("--preparation", "resize_16x16", "--unet-rank", "2", "--checkpoint-every", "1", "--device", "cpu"),
+        *("--source", folders[0], "--target", folders[1], "--target-caption", "at night"),
+    )
+    answer(capsys, "fit-translator", *options, "--steps", "1", "--out", out)
+    record = answer(capsys, "fit-translator", *options, "--steps", "2", "--out", out)
+    log = (tmp_path / "turbo-training" / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in log if "losses" in line] == [1, 2]
+    assert record["spec"] == f"cyclegan-turbo:{base}@{out}"
+    translator = load_translator(record["spec"])
+    assert translator.fingerprint == record["fingerprint"]
+    assert translator.prompt == "at night"
+    assert len(translator.fitted_on) == 2 * COUNT
+    command = ("translate", folders[0], "--translator", record["spec"], "--semantic", "day_night")
+    assert answer(capsys, *command, "--count", "1", "--out", tmp_path / "out")["made"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
+        (("--method", "cyclegan-turbo", "--target", "{night}"), "--method cyclegan-turbo needs --base"),
         (("--method", "colour"), "--method colour needs --target, or DATASET with --semantic"),
         (("--method", "unpaired", "--target", "{night}"), "--method unpaired needs --source and --target"),
         (("{release}", "--method", "colour"), "DATASET needs --semantic"),

@@ -209,6 +209,7 @@ def test_progress_of_work_that_broke_off_can_be_cleared():
 
 
 def test_progress_text():
+    assert progress_text("training", 10, 40, 3.0) == "semcov: training: 10 of 40 steps (25 %), 9 s left"
     assert progress_text("embedding with r18", 0, 3, 2.0) == "semcov: embedding with r18: 0 of 3 images (0 %)"
     assert progress_text("embedding with r18", 1200, 10000, 6.0) == (
         "semcov: embedding with r18: 1,200 of 10,000 images (12 %), 44 s left"

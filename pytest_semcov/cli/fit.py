@@ -18,7 +18,7 @@ from pytest_semcov.cli.common import (
     progress_line,
     settings_of,
 )
-from pytest_semcov.cli.fitters import METHODS, OPTIONS, Request, spec_of
+from pytest_semcov.cli.fitters import METHODS, OPTIONS, Request, spec_of, training_folder
 from pytest_semcov.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -75,28 +75,36 @@ def _fit(options: argparse.Namespace) -> str:
         (sources, _), (targets, _) = halves.values()
         # Also for methods that do not learn from sources: an image in both is a mistake of the data.
         samples_to_learn_from(sources, targets, source=options.source_name, target=options.target_name)
-        translator = method.fit(
-            Request(
-                sources,
-                targets,
-                {
-                    "source": options.source_name,
-                    "target": options.target_name,
-                    "semantic": options.semantic,
-                    "seed": settings.seed,
-                },
-                own,
-                settings.device,
-                progress,
-            )
+        request = Request(
+            sources,
+            targets,
+            {
+                "source": options.source_name,
+                "target": options.target_name,
+                "semantic": options.semantic,
+                "seed": settings.seed,
+            },
+            own,
+            settings.device,
+            out,
+            progress,
         )
+        try:
+            translator = method.fit(request)
+        except KeyboardInterrupt:
+            if method.resumes:
+                raise KeyboardInterrupt(
+                    f"interrupted; {training_folder(out)} keeps the last checkpoint: run the same command "
+                    "again to go on from it"
+                ) from None
+            raise
     translator.save(out)
     record = {
         "method": options.method,
         "translator": translator.name,
         "fingerprint": translator.fingerprint,
         "file": str(out),
-        "spec": spec_of(options.method, out),
+        "spec": spec_of(options.method, out, own),
         "semantic": options.semantic,
         "source": options.source_name,
         "target": options.target_name,
@@ -117,6 +125,9 @@ def _own_options(options: argparse.Namespace) -> dict[str, Any]:
     strange = [name for name in given if name not in METHODS[options.method].options]
     if strange:
         raise ArgumentError(f"--{strange[0].replace('_', '-')} is no option of --method {options.method}")
+    missing = [name for name in METHODS[options.method].needs if name not in given]
+    if missing:
+        raise ArgumentError(f"--method {options.method} needs --{missing[0].replace('_', '-')}")
     return given
 
 

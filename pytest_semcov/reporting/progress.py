@@ -85,5 +85,6 @@ class ProgressLine:
 
 def progress_text(what: str, done: int, total: int, seconds: float) -> str:
     """Return e.g. ``semcov: embedding with r18: 1,200 of 10,000 images (12 %), 40 s left``."""
-    text = f"semcov: {what}: {done:,} of {total:,} images ({100 * done // total} %)"
+    unit = "steps" if what.startswith("training") else "images"
+    text = f"semcov: {what}: {done:,} of {total:,} {unit} ({100 * done // total} %)"
     return f"{text}, {seconds / done * (total - done):.0f} s left" if done else text
