@@ -5,6 +5,7 @@ Nothing here embeds or labels: the caller brings labels and a function that judg
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -454,9 +455,15 @@ def synthetic_sample(
             target_category=plan.target,
             seed=seed,
             prompt=getattr(translator, "prompt", None),
-            versions={name: version(name) for name in ("pytest-semcov", "numpy", "pillow")},
+            versions=dict(_versions()),
         ),
     )
+
+
+@functools.cache
+def _versions() -> Mapping[str, str]:
+    """Return the versions that provenance names; looking them up takes longer than a small translation."""
+    return {name: version(name) for name in ("pytest-semcov", "numpy", "pillow")}
 
 
 def _short(verdict: Verdict) -> dict[str, object]:
