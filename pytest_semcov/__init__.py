@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.assertions_models import (
         assert_synthetic_behaves_like_real as assert_synthetic_behaves_like_real,
     )
+    from pytest_semcov.assertions_objects import assert_objects_preserved as assert_objects_preserved
     from pytest_semcov.data.arrays import ImageList as ImageList
     from pytest_semcov.data.arrays import from_torchvision as from_torchvision
     from pytest_semcov.data.coco import CocoDataset as CocoDataset
@@ -73,6 +74,7 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.translation.cyclegan_turbo import CycleGanTurboTranslator as CycleGanTurboTranslator
     from pytest_semcov.translation.diffusers_pipeline import DiffusersTranslator as DiffusersTranslator
     from pytest_semcov.translation.fourier import FourierTranslator as FourierTranslator
+    from pytest_semcov.translation.prompt_tuning import tune_prompt as tune_prompt
     from pytest_semcov.translation.protocol import Failed as Failed
     from pytest_semcov.translation.protocol import Translator as Translator
     from pytest_semcov.translation.scenes import SceneTranslator as SceneTranslator
@@ -130,6 +132,7 @@ _PUBLIC = {
     "assert_labels_reliable": "assertions",
     "assert_model_preferred": "assertions_models",
     "assert_no_uncovered_semantics": "assertions",
+    "assert_objects_preserved": "assertions_objects",
     "assert_same_choice": "assertions_models",
     "assert_semantic_covered": "assertions",
     "assert_synthetic_behaves_like_real": "assertions_models",
@@ -148,6 +151,7 @@ _PUBLIC = {
     "load_model": "evaluation.specs",
     "read_provenance": "data.exported",
     "to_maite": "data.maite",
+    "tune_prompt": "translation.prompt_tuning",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]
