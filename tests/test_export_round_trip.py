@@ -409,3 +409,53 @@ def test_pages_show_rows_of_images_with_titles(tmp_path: Path) -> None:
     assert (first[32 + 181 : 32 + 195, 0:240] < 128).any()  # the id
     assert (first[240:380, 244:470] == 255).all()  # cannot be read
     assert contact_pages([], ["source"]) == []
+
+
+def test_the_plugin_exports_both_forms(pytester: pytest.Pytester) -> None:
+    source = coco(pytester.path)
+    pytester.makeconftest(
+        """
+        import pytest
+        from pytest_semcov import CocoDataset, Verdict
+        from pytest_semcov.gates.verdict import Outcome
+        from pytest_semcov.translation.augmentation import augment, plan_augmentation
+
+        class Inverter:
+            name, source, target, fingerprint = "inverter", "day", "night", "ab12"
+            def translate(self, images, *, seeds):
+                return [image.point(lambda value: 255 - value) for image in images]
+
+        class Bench:
+            def augment(self, dataset, **arguments):
+                plan = plan_augmentation(
+                    dataset.ids, semantic="day_night", source="day", target="night", needed=3
+                )
+                verdict = Verdict("sufficiency", "synthetic night", Outcome.PASS, ())
+                return (augment(dataset, plan, Inverter(), judge=lambda *_: verdict),)
+
+        @pytest.fixture
+        def semcov():
+            return Bench()
+
+        @pytest.fixture(scope="session")
+        def semcov_dataset():
+            return CocoDataset("instances.json", "images", group="video")
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.semcov_augment(semantic="day_night", to="night")
+        def test_completed(semcov_augmented):
+            assert len(semcov_augmented) == 6
+        """
+    )
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", "--semcov-export=made").assert_outcomes(passed=1)
+    place = pytester.path / "made" / "day_night" / "night"
+    back = CocoDataset(place / "instances.json", place)
+    assert back.categories == source.categories
+    assert_same_samples(ImageFolder(place), back)
+    assert sum(len(sample.boxes) for sample in back) == 3
+    assert sorted(sample.provenance.source_id for sample in back) == sorted(source.ids)
+    assert len(source + back) == 6

@@ -160,7 +160,7 @@ class _Work:
 
         self.bench = bench
         self.by_embedder = options.nearest == "embedder"
-        self.translator: Translator = load_translator(options.translator)
+        self.translator: Translator = load_translator(options.translator, descriptors=bench.descriptors)
         self.dataset: Dataset = dataset_of(options)
         semantic = options.semantic or _semantic_of(bench, self.translator)
         chosen = _choose(options, bench, self.dataset, semantic, self.translator.source)
