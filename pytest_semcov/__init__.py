@@ -64,6 +64,8 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.gates.verdict import Criterion as Criterion
     from pytest_semcov.gates.verdict import Outcome as Outcome
     from pytest_semcov.gates.verdict import Verdict as Verdict
+    from pytest_semcov.semantics.bench_table import DescriptorBench as DescriptorBench
+    from pytest_semcov.semantics.calibration import LabelCalibration as LabelCalibration
     from pytest_semcov.semantics.descriptors import Descriptor as Descriptor
     from pytest_semcov.semantics.descriptors import catalogue as catalogue
     from pytest_semcov.semantics.labelling import Labels as Labels
@@ -96,6 +98,7 @@ _PUBLIC = {
     "DatasetError": "errors",
     "DecodingRule": "data.decoding",
     "Descriptor": "semantics.descriptors",
+    "DescriptorBench": "semantics.bench_table",
     "DiffusersTranslator": "translation.diffusers_pipeline",
     "Embedder": "embedding.protocols",
     "Embeddings": "embedding.protocols",
@@ -105,6 +108,7 @@ _PUBLIC = {
     "ImageError": "errors",
     "ImageFolder": "data.folder",
     "ImageList": "data.arrays",
+    "LabelCalibration": "semantics.calibration",
     "Labels": "semantics.labelling",
     "MaiteDataset": "data.maite",
     "ModelError": "errors",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_semcov.evaluation.models import ModelUnderTest
     from pytest_semcov.evaluation.tables import ScoreTable
     from pytest_semcov.gates.verdict import Verdict
+    from pytest_semcov.semantics.bench_table import DescriptorBench
+    from pytest_semcov.semantics.calibration import LabelCalibration
     from pytest_semcov.semantics.descriptors import Descriptor
     from pytest_semcov.semantics.labelling import Labels
     from pytest_semcov.semantics.ranking import Ranking, RankingAcrossEmbedders
@@ -115,6 +117,20 @@ class Workbench:
             self.settings,
             encoder=self._encoder,
             embedder=embedder,
+            descriptors=self._descriptors,
+            translators=self._translators,
+            cache=self._cache,
+            progress=self.progress,
+            shared=self.shared,
+        )
+
+    def with_encoder(self, encoder: object) -> Workbench:
+        """Return a workbench with another encoder (a spec or an object) that shares everything else."""
+        self._embedder = _provided(self._embedder, self.settings.embedder)
+        return Workbench(
+            self.settings,
+            encoder=encoder,
+            embedder=self._embedder,
             descriptors=self._descriptors,
             translators=self._translators,
             cache=self._cache,
@@ -242,7 +258,14 @@ class Workbench:
             ),
         )
 
-    def label(self, dataset: Dataset, semantic: str | Descriptor, *, labels: object = None) -> Labels:
+    def label(
+        self,
+        dataset: Dataset,
+        semantic: str | Descriptor,
+        *,
+        labels: object = None,
+        calibration: LabelCalibration | None = None,
+    ) -> Labels:
         """Label a data set's images under one semantic.
 
         Parameters
@@ -254,14 +277,25 @@ class Workbench:
         labels
             Labels that are known: a metadata column's name, a mapping id → category, a callable on a
             sample, or :class:`Labels`. Default: the settings' column for this semantic, else the encoder.
+        calibration
+            Result of :meth:`calibrate`: the encoder labels, and its calibrated probability, not the softmax,
+            is held against ``min_certainty``.
 
         Raises
         ------
         UnknownSemanticError
             If the encoder's card does not cover the semantic.
         ArgumentError
-            If known labels do not fit the data set or the semantic.
+            If known labels do not fit the data set or the semantic, or a calibration is given for known
+            labels, or was learnt with another encoder or descriptor.
         """
+        if calibration is not None:
+            if labels is not None:
+                raise ArgumentError("labels= are known: calibration= is for those of the encoder")
+            descriptor = self.descriptor(semantic)
+            found = self.with_settings(labels={}, protocol="matched").label(dataset, descriptor)
+            least = self.settings.min_certainty
+            return calibration.abstaining(found, descriptor, min_probability=least)
         from pytest_semcov.semantics.descriptors import Descriptor
         from pytest_semcov.semantics.labelling import Labels, label_zero_shot, labels_from
 
@@ -470,6 +504,58 @@ class Workbench:
         from pytest_semcov.judging_coverage import rank_semantics
 
         return rank_semantics(self, dataset, semantics, **arguments)
+
+    def descriptor_bench(
+        self, dataset: Dataset, semantic: str | Descriptor, *, labels: object, **arguments: Any
+    ) -> DescriptorBench:
+        """Compare prompt layouts and encoders on images whose category is known.
+
+        Parameters
+        ----------
+        dataset
+            The images; those without a known label are not looked at.
+        semantic
+            Name of a semantic, or a descriptor.
+        labels
+            The known labels, as of :meth:`label`.
+        **arguments
+            ``encoders``: specs or objects, default the workbench's. ``layouts``: name → descriptor, default
+            each of its parts on or off and each of its wordings alone. ``target``: the category that
+            precision, recall and AUC are of, default the rarest. ``resamples`` (999), ``confidence`` (0.95).
+
+        Returns
+        -------
+        DescriptorBench
+            A table with intervals and a recommendation; it prints itself.
+        """
+        from pytest_semcov.judging_descriptors import bench_descriptors
+
+        return bench_descriptors(self, dataset, semantic, labels=labels, **arguments)
+
+    def calibrate(
+        self, dataset: Dataset, semantic: str | Descriptor, *, labels: object, method: Any = "auto"
+    ) -> LabelCalibration:
+        """Learn how often the encoder's labels are right, from images whose category is known.
+
+        Parameters
+        ----------
+        dataset
+            The images; those with a known label must be a random part of what will be labelled.
+        semantic
+            Name of a semantic, or a descriptor.
+        labels
+            The known labels, as of :meth:`label`: ten of each category at least.
+        method
+            ``"logistic"``, ``"isotonic"`` (50 of each) or ``"auto"``.
+
+        Returns
+        -------
+        LabelCalibration
+            For :meth:`label`, and to filter or weigh labels; it prints itself.
+        """
+        from pytest_semcov.judging_descriptors import calibrate
+
+        return calibrate(self, dataset, semantic, labels=labels, method=method)
 
     def augment(self, dataset: Dataset, **arguments: Any) -> tuple[Augmentation, ...]:
         """Translate and judge; see :func:`~pytest_semcov.augmenting.augment_dataset`."""

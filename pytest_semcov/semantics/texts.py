@@ -85,6 +85,35 @@ def wordings(
     )
 
 
+class TextMemory:
+    """An encoder that embeds each text once, however many layouts use it.
+
+    Parameters
+    ----------
+    encoder
+        The encoder; everything but texts is its own.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self.name = encoder.name
+        self.fingerprint = encoder.fingerprint
+        self.trained = encoder.trained
+        self.input_size = encoder.input_size
+        self.logit_scale = encoder.logit_scale
+        self.semantics = encoder.semantics
+        self.preprocess = encoder.preprocess
+        self.encode_images = encoder.encode_images
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return ``(n, d)`` embeddings; texts not seen before go to the encoder in one call."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if new:
+            self._vectors |= dict(zip(new, self.encoder.encode_texts(new), strict=True))
+        return np.stack([self._vectors[text] for text in texts])
+
+
 def unit_rows(vectors: NDArray[np.floating[Any]], names: Sequence[str]) -> NDArray[np.float64]:
     """Return rows of length one in float64.
 
