@@ -236,6 +236,7 @@ def test_a_diffusion_model_is_adapted_and_training_goes_on(
         (("--method", "colour", "--target", "{night}", "--target-name", "day"), "are both 'day'"),
         (("--method", "colour", "--target", "{night}", "--maximum-images", "0"), "maximum_images 0"),
         (("--method", "colour", "--target", "{night}", "--out", "."), "--out: '.' is a folder"),
+        (("--method", "colour", "--target", "{night}", "--out", "{release}/day_00.png/n"), "be written"),
     ],
 )  # fmt: skip
 def test_fitting_names_what_is_wrong(

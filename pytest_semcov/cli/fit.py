@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,8 +65,7 @@ def _fit(options: argparse.Namespace) -> str:
     settings = settings_of(options)
     method, own = METHODS[options.method], _own_options(options)
     out = Path(options.out).expanduser()
-    if out.is_dir():
-        raise ArgumentError(f"--out: {options.out!r} is a folder; name a file in it")
+    _check_out(out)
     from pytest_semcov.translation.fitted import samples_to_learn_from
     from pytest_semcov.workbench import Workbench
 
@@ -117,6 +117,15 @@ def _fit(options: argparse.Namespace) -> str:
     listed = out.with_name(f"{out.name}.json")
     listed.write_text(json.dumps(record, indent=1), encoding="utf-8")
     return printed_json(record) if options.json else _summary(record, listed)
+
+
+def _check_out(out: Path) -> None:
+    """Refuse what cannot be written before minutes of training, not after."""
+    if out.is_dir():
+        raise ArgumentError(f"--out: {str(out)!r} is a folder; name a file in it")
+    above = next(folder for folder in out.absolute().parents if folder.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise ArgumentError(f"--out: {str(out)!r} cannot be written, since nothing can be put into {above}")
 
 
 def _own_options(options: argparse.Namespace) -> dict[str, Any]:
