@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from pytest_semcov import (
     SampleDataset,
     SceneTranslator,
     Settings,
+    UnpairedTranslator,
     Workbench,
 )
 from pytest_semcov.errors import ArgumentError, ModelError
@@ -243,3 +245,28 @@ def test_a_translator_fitted_on_the_spot_is_judged_by_the_images_it_did_not_see(
     assert [sample.content_key() for sample in first.synthetic] == [
         sample.content_key() for sample in second.synthetic
     ]
+
+
+def test_the_network_trained_on_the_spot_leaves_half_of_both_categories_to_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = RenderedScenes(80, seed=7, mix={"day_night": {"day": 0.75, "night": 0.25}}, size=32)
+    bench = Workbench(
+        Settings(labels={"day_night": "day_night"}, repeats=20, cache_dir=tmp_path),
+        embedder=ColourEmbedder(),
+        encoder=Mute(name="mute", fingerprint="mute"),
+    )
+    monkeypatch.setattr(UnpairedTranslator, "fit", partial(UnpairedTranslator.fit, steps=1, size=32))
+
+    (done,) = bench.augment(
+        release,
+        semantic="day_night",
+        to="night",
+        translator="unpaired",
+        reference=RenderedScenes(25, seed=8, day_night="night", size=32),
+        count=30,
+    )
+
+    assert (done.translator, len(done.synthetic)) == ("unpaired", 30)
+    assert done.verdict.counts["real uncovered"] == 10 + 25
+    assert done.verdict.counts["real covered"] == 30
