@@ -155,6 +155,18 @@ def test_what_a_kill_can_leave_is_cleared_up(tmp_path: Path) -> None:
     assert content(out) == content(tmp_path / "whole")
 
 
+def test_an_image_whose_line_was_never_written_does_not_stay_behind(tmp_path: Path) -> None:
+    """Killed after an image and before its line; and the next run has no use for the image."""
+    run(tmp_path, Shifter())
+    lines = (tmp_path / "manifest.jsonl").read_bytes().splitlines(keepends=True)
+    lost = json.loads(lines[-1])
+    (tmp_path / "manifest.jsonl").write_bytes(b"".join(lines[:-1]))
+    rest = source([sample_id for sample_id in IDS if sample_id != lost["source_id"]])
+    assert run(tmp_path, Shifter(), rest).kept == 6
+    assert not (tmp_path / lost["file_name"]).exists()
+    assert ImageFolder(tmp_path).unlisted == ()
+
+
 def test_changed_and_removed_sources_are_made_again_or_removed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out, Shifter())
@@ -228,7 +240,9 @@ def test_a_manifest_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     lines = manifest(out)
     for line in lines:
         line["file_name"] = "../victim.png"
-    (out / "manifest.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + "[1]\nx\n")
+    (out / "manifest.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines) + "[1]\nx\n" + '{"file_name": ".."}\n'
+    )
     assert run(out, Shifter()).kept == 0
     assert victim.exists()
     assert len(ImageFolder(out)) == 7

@@ -117,7 +117,7 @@ def export_augmentation(
         raise ArgumentError(f"image format {image_format!r}: need one of {', '.join(IMAGE_FORMATS)}")
     place = folder / file_stem(augmentation.plan.semantic) / file_stem(augmentation.plan.target)
     place.mkdir(parents=True, exist_ok=True)
-    earlier = _listed(place)
+    earlier = listed_images(place)
     files: dict[str, tuple[Sample, tuple[int, int]]] = {}
     rows: list[dict[str, Any]] = []
     for sample in augmentation.synthetic.samples:
@@ -209,15 +209,20 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def _listed(place: Path) -> set[str]:
-    """Return the image files that an earlier export into this folder listed."""
+def listed_images(place: Path, table: str = METADATA) -> set[str]:
+    """Return the image files that an earlier run into this folder listed; a torn line lists none."""
     try:
-        rows = [json.loads(line) for line in (place / METADATA).read_text("utf-8").splitlines()]
-        names = {str(row["file_name"]) for row in rows}
-    except (OSError, ValueError, TypeError, KeyError):
+        lines = (place / table).read_bytes().split(b"\n")
+    except OSError:
         return set()
+    names = set()
+    for line in lines:
+        try:
+            names.add(str(json.loads(line)["file_name"]))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            continue
     endings = tuple(IMAGE_FORMATS.values())
-    return {name for name in names if Path(name).name == name and name.endswith(endings)}
+    return {name for name in names if Path(name).name == name and name.endswith(endings) and "\0" not in name}
 
 
 def file_stem(text: str) -> str:

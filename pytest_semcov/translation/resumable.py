@@ -37,6 +37,7 @@ from pytest_semcov.translation.export import (
     file_stem,
     folder_row,
     json_line,
+    listed_images,
     write_coco,
     write_lines,
 )
@@ -202,13 +203,13 @@ class _Run:
             if line["status"] == "done":
                 self.made[sample_id] = self._finished(line, self.dataset[where[sample_id]])
         rows = [folder_row(sample, self.image_format) for sample in self.made.values()]
-        write_lines(self.folder / MANIFEST, self.lines.values())
+        # In this order, so that a run that is killed here leaves no image without its row, and the next run
+        # still knows of all that is to be removed.
+        known = listed_images(self.folder, MANIFEST) | listed_images(self.folder, METADATA)
+        for name in known - {row["file_name"] for row in rows}:
+            (self.folder / name).unlink(missing_ok=True)
         write_lines(self.folder / METADATA, rows)
-        listed = {row["file_name"] for row in rows}
-        for line in earlier:
-            name = line.get("file_name")
-            if isinstance(name, str) and Path(name).name == name and name not in listed:
-                (self.folder / name).unlink(missing_ok=True)
+        write_lines(self.folder / MANIFEST, self.lines.values())
         for path in self.folder.glob(f".*{TEMPORARY}"):
             path.unlink()
 
@@ -342,7 +343,7 @@ def _read_manifest(folder: Path) -> list[dict[str, Any]]:
     for written in content.split(b"\n"):
         try:
             line = json.loads(written)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(line, dict):
             lines.append(line)
