@@ -240,9 +240,9 @@ def test_a_manifest_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     lines = manifest(out)
     for line in lines:
         line["file_name"] = "../victim.png"
-    (out / "manifest.jsonl").write_text(
-        "".join(json.dumps(line) + "\n" for line in lines) + "[1]\nx\n" + '{"file_name": ".."}\n'
-    )
+    strange = ["[1]", "x", '{"file_name": ".."}', '{"file_name": "\\u0000.png"}', "[" * 100_000]
+    written = [*map(json.dumps, lines), *strange]
+    (out / "manifest.jsonl").write_text("".join(f"{line}\n" for line in written))
     assert run(out, Shifter()).kept == 0
     assert victim.exists()
     assert len(ImageFolder(out)) == 7
