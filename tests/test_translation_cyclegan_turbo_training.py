@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import json
 import math
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,7 +33,6 @@ from pytest_semcov.translation.cyclegan_turbo_discriminator import (
 )
 from pytest_semcov.translation.cyclegan_turbo_features import (
     FrozenFeatures,
-    PerceptualDistance,
     feature_distance,
     load_features,
     load_perceptual,
@@ -44,6 +44,7 @@ from pytest_semcov.translation.cyclegan_turbo_network import (
     published_layout,
     trainable,
 )
+from pytest_semcov.translation.cyclegan_turbo_state import read_state
 from pytest_semcov.translation.cyclegan_turbo_training import TrainingSettings, train_cyclegan_turbo
 from pytest_semcov.translation.cyclegan_turbo_validation import figures_of, validate_by_sufficiency
 from pytest_semcov.translation.diffusion_base import load_base
@@ -54,14 +55,14 @@ PREPARATION = Preparation((18, 18), (16, 16), True)
 
 def settings(**changes: Any) -> TrainingSettings:
     given: dict[str, Any] = {
-        "steps": 2,
+        "steps": 20,
         "preparation": "resize_18_randomcrop_16x16_hflip",
         "unet_rank": 2,
         "vae_rank": 2,
         "learning_rate": 1e-3,
-        "checkpoint_every": 1,
-        "validate_every": 100,
-        "validation_images": 0,
+        "checkpoint_every": 19,
+        "validate_every": 10,
+        "validation_images": 2,
     }
     return TrainingSettings(**{**given, **changes})
 
@@ -111,18 +112,50 @@ def train(base: Path, folder: Path, **changes: Any) -> CycleGanTurboTranslator:
         "device": "cpu",
         **changes,
     }
-    return train_cyclegan_turbo(DAYS, NIGHTS, base=base, folder=folder, **arguments)
+    days = ImageList(DAYS, groups=["street"] * 4)
+    nights = ImageList(NIGHTS, groups=["road", "road", "yard", "yard"])
+    return train_cyclegan_turbo(days, nights, base=base, folder=folder, **arguments)
 
 
 def log(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
+@dataclasses.dataclass
+class Unbroken:
+    """Twenty steps at one go: the result, its folder, and the folder as it was before the last step."""
+
+    translator: CycleGanTurboTranslator
+    folder: Path
+    before: Path
+    validated: dict[int, str]
+
+
+SCORES = {10: 0.7, 20: 0.2}
+
+
 @pytest.fixture(scope="module")
-def unbroken(base: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[CycleGanTurboTranslator, Path]:
-    """Two steps at one go."""
-    folder = tmp_path_factory.mktemp("unbroken")
-    return train(base, folder), folder
+def unbroken(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
+    root = tmp_path_factory.mktemp("unbroken")
+    validated: dict[int, str] = {}
+
+    def validate(translator: CycleGanTurboTranslator, number: int) -> dict[str, object]:
+        validated[number] = translator.fingerprint
+        return {"score": SCORES[number], "other": np.float32(0.5)}
+
+    def keep(what: str, number: int, total: int) -> None:
+        assert (what, total) == ("training", 20)
+        if number == 19:
+            shutil.copytree(root / "run", root / "before")
+
+    made = train(base, root / "run", validate=validate, progress=keep)
+    return Unbroken(made, root / "run", root / "before", validated)
+
+
+@pytest.fixture
+def before(unbroken: Unbroken, tmp_path: Path) -> Path:
+    """The folder of a training that was killed after step 19."""
+    return shutil.copytree(unbroken.before, tmp_path / "before")
 
 
 def new_loop(base: Path, **changes: Any) -> Loop:
@@ -149,10 +182,9 @@ def step(loop: Loop, number: int = 1) -> dict[str, float]:
 
 
 class TestLearning:
-    def test_twenty_steps_lower_the_cycle_loss(self, base: Path, tmp_path: Path) -> None:
-        train(base, tmp_path, settings=settings(steps=20, checkpoint_every=100))
+    def test_twenty_steps_lower_the_cycle_loss(self, unbroken: Unbroken) -> None:
+        losses = [entry["losses"]["cycle"] for entry in log(unbroken.folder) if "losses" in entry]
 
-        losses = [entry["losses"]["cycle"] for entry in log(tmp_path)[1:]]
         assert len(losses) == 20
         assert np.mean(losses[-4:]) < 0.8 * np.mean(losses[:4])
 
@@ -201,6 +233,7 @@ class TestLearning:
         states = {"generator": loop.network.modules, "discriminator": loop.judges}
         update = loop._update
         order = []
+        weights = {}
 
         def checked(part: str, terms: Any, number: int) -> dict[str, float]:
             (other,) = states.keys() - {part}
@@ -209,6 +242,7 @@ class TestLearning:
             assert all(torch.equal(t, before[n]) for n, t in states[other].state_dict().items())
             assert all(parameter.grad is None for parameter in states[other].parameters())
             order.append((part, *found))
+            weights.update({name: weight for name, (weight, _) in terms.items()})
             return found
 
         monkeypatch.setattr(loop, "_update", checked)
@@ -224,6 +258,15 @@ class TestLearning:
             ("discriminator", "discriminator_made"),
             ("discriminator", "discriminator_real"),
         ]
+        assert weights == {
+            "cycle": 1,
+            "cycle_perceptual": 10,
+            "adversarial": 0.5,
+            "identity": 1,
+            "identity_perceptual": 1,
+            "discriminator_made": 0.25,
+            "discriminator_real": 0.25,
+        }
         assert any(not torch.equal(t, judges[n]) for n, t in loop.judges.state_dict().items())
         backbone_now = loop.losses.features.module
         assert all(torch.equal(tensor, seen[name]) for name, tensor in backbone_now.state_dict().items())
@@ -275,29 +318,7 @@ class TestLearning:
 
         assert found == {name: pytest.approx(sum(both) / 2, rel=1e-4) for name, both in wanted.items()}
 
-    def test_weights_of_the_losses(self, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        loop = new_loop(base)
-        weights = {}
-        update = loop._update
-
-        def noting(part: str, terms: Any, number: int) -> dict[str, float]:
-            weights.update({name: weight for name, (weight, _) in terms.items()})
-            return update(part, terms, number)
-
-        monkeypatch.setattr(loop, "_update", noting)
-
-        step(loop)
-
-        assert weights == {
-            "cycle": 1,
-            "cycle_perceptual": 10,
-            "adversarial": 0.5,
-            "identity": 1,
-            "identity_perceptual": 1,
-            "discriminator_made": 0.25,
-            "discriminator_real": 0.25,
-        }
-
+    @pytest.mark.slow
     @pytest.mark.parametrize("changes", [{"gradient_checkpointing": True}, {"precision": "bfloat16"}])
     def test_memory_savers_give_the_same_losses(self, base: Path, changes: dict[str, Any]) -> None:
         plain, saving = step(new_loop(base)), step(new_loop(base, **changes))
@@ -305,20 +326,19 @@ class TestLearning:
         tolerance = 1e-5 if "gradient_checkpointing" in changes else 0.1
         assert saving == {name: pytest.approx(value, rel=tolerance) for name, value in plain.items()}
 
-    def test_divergence_stops_it(self, base: Path, tmp_path: Path) -> None:
-        calls = []
-
-        def spoilt(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-            calls.append(1)
-            return (first - second).mean() * (float("nan") if len(calls) > 4 else 1)
+    def test_divergence_stops_it(self, base: Path, before: Path) -> None:
+        distance = dataclasses.replace(
+            load_perceptual(backbone(1), device=CPU), measure=lambda first, _: first.mean() * float("nan")
+        )
+        state = (before / "training_state.safetensors").read_bytes()
 
         with pytest.raises(
-            ModelError, match=r"diverged in step 2: the loss cycle_perceptual is nan\. .*learning_rate"
+            ModelError, match=r"diverged in step 20: the loss cycle_perceptual is nan\. .*learning_rate"
         ):
-            train(base, tmp_path, perceptual=PerceptualDistance("spoilt", spoilt, ""))
+            train(base, before, perceptual=distance)
 
-        assert [entry["step"] for entry in log(tmp_path)] == [0, 1]
-        assert CycleGanTurboTranslator.load(tmp_path / "translator.safetensors", base=base, device="cpu")
+        assert (before / "training_state.safetensors").read_bytes() == state
+        assert log(before)[-1]["step"] == 19
 
 
 class TestDiscriminator:
@@ -460,77 +480,39 @@ class TestFeatures:
 
 
 class TestFolder:
-    def test_translator_and_log(self, unbroken: tuple[CycleGanTurboTranslator, Path], base: Path) -> None:
-        translator, folder = unbroken
+    def test_translator_and_log(self, unbroken: Unbroken, base: Path) -> None:
+        path = unbroken.folder / "translator.safetensors"
+        loaded = CycleGanTurboTranslator.load(path, base=base, device="cpu")
+        back = CycleGanTurboTranslator.load(path, base=base, device="cpu", direction="b2a")
+        entries = log(unbroken.folder)
 
-        loaded = CycleGanTurboTranslator.load(folder / "translator.safetensors", base=base, device="cpu")
-        entries = log(folder)
-
-        assert loaded.fingerprint == translator.fingerprint
+        assert loaded.fingerprint == unbroken.translator.fingerprint
         assert (loaded.source, loaded.target, loaded.prompt) == ("day", "night", "night")
-        assert [entry["step"] for entry in entries] == [0, 1, 2]
-        assert entries[0]["perceptual_loss"] == "feature loss of tiny"
-        assert entries[0]["backbone"] == "tiny"
+        assert (back.source, back.target, back.prompt) == ("night", "day", "day")
+        assert [entry["step"] for entry in entries if "losses" in entry] == list(range(1, 21))
+        assert (entries[0]["perceptual_loss"], entries[0]["backbone"]) == ("feature loss of tiny", "tiny")
         assert loaded.notes.training is not None
         assert loaded.notes.training["perceptual_loss"] == "feature loss of tiny"
-        assert loaded.notes.training["settings"] == {**dataclasses.asdict(settings())}
-        back = CycleGanTurboTranslator.load(
-            folder / "translator.safetensors", base=base, device="cpu", direction="b2a"
-        )
-        assert (back.source, back.target, back.prompt) == ("night", "day", "day")
-
-    def test_fitted_images_do_not_judge(
-        self, unbroken: tuple[CycleGanTurboTranslator, Path], base: Path
-    ) -> None:
-        _, folder = unbroken
-        loaded = CycleGanTurboTranslator.load(folder / "translator.safetensors", base=base, device="cpu")
-
+        assert loaded.notes.training["settings"] == dataclasses.asdict(settings())
+        # None of the images may judge it, nor others of the groups of the target images.
         assert unseen(samples([*NIGHTS, *DAYS]), loaded) == []
         assert len(unseen(samples(pictures(60, 9)), loaded)) == 4
+        assert (loaded.fitted_groups, back.fitted_groups) == ({"road", "yard"}, {"street"})
 
-    def test_groups_are_kept_by_direction(self, base: Path, tmp_path: Path) -> None:
-        days = ImageList(DAYS, groups=["a", "a", "b", "b"])
-        nights = ImageList(NIGHTS, groups=["c", "c", "d", "d"])
-        made = train_cyclegan_turbo(
-            days,
-            nights,
-            base=base,
-            folder=tmp_path,
-            settings=settings(steps=1),
-            perceptual=backbone(1),
-            backbone=backbone(),
-            device="cpu",
-        )
+    def test_validation(self, unbroken: Unbroken, base: Path) -> None:
+        found = [entry for entry in log(unbroken.folder) if "validation" in entry]
 
-        assert made.fitted_groups == {"c", "d"}
-        back = CycleGanTurboTranslator.load(
-            tmp_path / "translator.safetensors", base=base, device="cpu", direction="b2a"
-        )
-        assert back.fitted_groups == {"a", "b"}
-
-    def test_validation(self, base: Path, tmp_path: Path) -> None:
-        scores = {1: 0.7, 2: 0.2}
-        seen = []
-
-        def validate(translator: CycleGanTurboTranslator, number: int) -> dict[str, float]:
-            seen.append((number, translator.fingerprint))
-            return {"score": scores[number], "other": np.float32(0.5)}
-
-        train(base, tmp_path, settings=settings(validate_every=1, validation_images=2), validate=validate)
-
-        found = [entry for entry in log(tmp_path) if "validation" in entry]
         assert found == [
-            {"step": number, "validation": {"score": score, "other": 0.5}} for number, score in scores.items()
+            {"step": number, "validation": {"score": score, "other": 0.5}} for number, score in SCORES.items()
         ]
-        best = CycleGanTurboTranslator.load(tmp_path / "best.safetensors", base=base, device="cpu")
-        assert best.fingerprint == dict(seen)[1] != dict(seen)[2]
-        sheets = sorted((tmp_path / "validation").iterdir())
-        assert [sheet.name for sheet in sheets] == ["step_000001.png", "step_000002.png"]
+        best = CycleGanTurboTranslator.load(unbroken.folder / "best.safetensors", base=base, device="cpu")
+        assert best.fingerprint == unbroken.validated[10] != unbroken.validated[20]
+        sheets = sorted((unbroken.folder / "validation").iterdir())
+        assert [sheet.name for sheet in sheets] == ["step_000010.png", "step_000020.png"]
         with Image.open(sheets[0]) as sheet:
             assert sheet.size == (3 * 256, 2 * 256)
 
-    def test_verdict_as_score(self, unbroken: tuple[CycleGanTurboTranslator, Path]) -> None:
-        translator, _ = unbroken
+    def test_verdict_as_score(self, unbroken: Unbroken) -> None:
         embedder = embedder_from_callable(
             lambda images: np.stack(
                 [np.asarray(image.resize((2, 2)), dtype=float).ravel() / 255 + 0.01 for image in images]
@@ -541,7 +523,7 @@ class TestFolder:
             samples(pictures(170, 5, 24)), samples(pictures(60, 6, 24)), embedder, semantic="day_night"
         )
 
-        verdict = validate(translator, 7)
+        verdict = validate(unbroken.translator, 7)
 
         assert verdict.kind == "sufficiency"
         assert "after 7 steps" in verdict.subject
@@ -561,133 +543,129 @@ class TestFolder:
 
 
 class TestResuming:
-    def test_in_two_goes_is_as_at_one(
-        self, base: Path, tmp_path: Path, unbroken: tuple[CycleGanTurboTranslator, Path]
-    ) -> None:
-        distance = load_perceptual(backbone(1), device=CPU)
-        calls = []
-
-        def interrupting(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-            calls.append(1)
-            if len(calls) == 7:  # in the second step, after two of its updates
-                raise KeyboardInterrupt
-            return distance.measure(first, second)
-
-        with pytest.raises(KeyboardInterrupt):
-            train(base, tmp_path, perceptual=dataclasses.replace(distance, measure=interrupting))
+    def test_in_two_goes_is_as_at_one(self, base: Path, before: Path, unbroken: Unbroken) -> None:
+        with (before / "log.jsonl").open("a") as file:  # it was killed in the middle of a line
+            file.write('{"step": 20, "losses": {}}\n{"step": 21, "los')
         done = []
-        again = train(base, tmp_path, progress=lambda *what: done.append(what))
 
-        assert done == [("training", 2, 2)]
-        assert again.fingerprint == unbroken[0].fingerprint
-        for name in ("translator.safetensors", "training_state.safetensors"):
-            assert tensors(tmp_path / name) == tensors(unbroken[1] / name)
-        assert log(tmp_path) == log(unbroken[1])
-
-    def test_order_of_images_changes_nothing(
-        self, base: Path, tmp_path: Path, unbroken: tuple[CycleGanTurboTranslator, Path]
-    ) -> None:
-        made = train_cyclegan_turbo(
-            DAYS[::-1],
-            NIGHTS[::-1],
-            base=base,
-            folder=tmp_path,
-            settings=settings(),
-            perceptual=backbone(1),
-            backbone=backbone(),
-            device="cpu",
+        again = train(
+            base,
+            before,
+            validate=lambda *_: {"score": SCORES[20], "other": 0.5},
+            progress=lambda *what: done.append(what),
         )
 
-        assert made.fingerprint == unbroken[0].fingerprint
+        assert done == [("training", 20, 20)]
+        assert again.fingerprint == unbroken.translator.fingerprint
+        for name in ("translator.safetensors", "training_state.safetensors", "best.safetensors"):
+            assert tensors(before / name) == tensors(unbroken.folder / name)
+        assert log(before) == log(unbroken.folder)
 
-    def test_finished_training_is_returned_or_continued(self, base: Path, tmp_path: Path) -> None:
-        first = train(base, tmp_path, settings=settings(steps=1))
-        again = train(base, tmp_path, settings=settings(steps=1), progress=lambda *_: pytest.fail("trains"))
-        with (tmp_path / "log.jsonl").open("a") as file:
-            file.write('{"step": 2, "losses": {}}\n{"step": 3, "los')  # after the last checkpoint
-        further = train(base, tmp_path, settings=settings(steps=2))
+    def test_finished_training_is_returned_or_continued(
+        self, base: Path, tmp_path: Path, unbroken: Unbroken
+    ) -> None:
+        folder = shutil.copytree(unbroken.folder, tmp_path / "run")
 
-        assert again.fingerprint == first.fingerprint != further.fingerprint
-        assert [entry["step"] for entry in log(tmp_path)] == [0, 1, 2]
+        again = train(base, folder, progress=lambda *_: pytest.fail("it trains"))
+        further = train(base, folder, settings=settings(steps=21, validation_images=0))
+
+        assert again.fingerprint == unbroken.translator.fingerprint != further.fingerprint
+        assert log(folder)[-1]["step"] == 21
 
     @pytest.mark.slow
-    def test_killed_is_as_unbroken(
-        self, base: Path, tmp_path: Path, unbroken: tuple[CycleGanTurboTranslator, Path]
-    ) -> None:
+    def test_order_of_images_changes_nothing(self, base: Path, tmp_path: Path) -> None:
+        made = [
+            train_cyclegan_turbo(
+                DAYS[::way],
+                NIGHTS[::way],
+                base=base,
+                folder=tmp_path / str(way),
+                settings=settings(steps=2),
+                perceptual=backbone(1),
+                backbone=backbone(),
+                device="cpu",
+            )
+            for way in (1, -1)
+        ]
+
+        assert made[0].fingerprint == made[1].fingerprint
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("when", ["between steps", "in a step"])
+    def test_killed_is_as_unbroken(self, base: Path, tmp_path: Path, when: str) -> None:
         script = (
             "import sys, os, signal; sys.path.insert(0, sys.argv[1])\n"
             "from pathlib import Path\n"
             "import test_translation_cyclegan_turbo_training as t\n"
-            "import torch; torch.set_num_threads(1)\n"
-            "def kill(what, number, total):\n"
-            "    if number == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
-            "t.train(Path(sys.argv[2]), Path(sys.argv[3]), progress=kill)\n"
+            "import dataclasses, torch; torch.set_num_threads(1)\n"
+            "distance, calls = t.load_perceptual(t.backbone(1), device=t.CPU), []\n"
+            "def measure(first, second):\n"
+            "    calls.append(1)\n"
+            "    if len(calls) == int(sys.argv[4]): os.kill(os.getpid(), signal.SIGKILL)\n"
+            "    return distance.measure(first, second)\n"
+            "settings = t.settings(steps=3, checkpoint_every=1)\n"
+            "killing = dataclasses.replace(distance, measure=measure)\n"
+            "t.train(Path(sys.argv[2]), Path(sys.argv[3]), settings=settings, perceptual=killing)\n"
         )
+        # Four distances a step: the killed one is the first of step 3, or the third of it.
+        number = {"between steps": "9", "in a step": "11"}[when]
         killed = subprocess.run(
-            [sys.executable, "-c", script, str(Path(__file__).parent), str(base), str(tmp_path)],
+            [sys.executable, "-c", script, str(Path(__file__).parent), base, tmp_path / "killed", number],
             check=False,
             capture_output=True,
             timeout=300,
         )
         assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
 
-        again = train(base, tmp_path)
+        again = train(base, tmp_path / "killed", settings=settings(steps=3, checkpoint_every=1))
+        whole = train(base, tmp_path / "whole", settings=settings(steps=3, checkpoint_every=1))
 
-        assert again.fingerprint == unbroken[0].fingerprint
-        assert log(tmp_path) == log(unbroken[1])
+        assert again.fingerprint == whole.fingerprint
+        for name in ("translator.safetensors", "training_state.safetensors"):
+            assert tensors(tmp_path / "killed" / name) == tensors(tmp_path / "whole" / name)
+        assert log(tmp_path / "killed") == log(tmp_path / "whole")
 
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"settings": settings(learning_rate=2e-3)}, r"learning_rate 0\.002 \(was 0\.001\)"),
-            ({"settings": settings(unet_rank=3)}, r"unet_rank 3 \(was 2\)"),
-            ({"captions": ("sun", "moon")}, "differs in captions"),
-            ({"backbone": backbone(5)}, "differs in backbone tiny"),
-            ({"perceptual": backbone(5)}, "differs in perceptual loss"),
+            (
+                {"settings": settings(learning_rate=2e-3, clip_norm=1.0), "captions": ("sun", "moon")},
+                r"captions.*, clip_norm 1\.0 \(was 10\.0\), learning_rate 0\.002 \(was 0\.001\)\. Resume",
+            ),
+            ({"settings": settings(unet_rank=3)}, r"base [0-9a-f]{12}\.\.\. .*unet_rank 3 \(was 2\)"),
+            ({"backbone": backbone(5), "perceptual": backbone(5)}, "differs in backbone .*perceptual loss"),
         ],
     )
     def test_other_training_is_refused(
-        self,
-        base: Path,
-        unbroken: tuple[CycleGanTurboTranslator, Path],
-        changes: dict[str, Any],
-        message: str,
+        self, base: Path, before: Path, changes: dict[str, Any], message: str
     ) -> None:
-        state = (unbroken[1] / "training_state.safetensors").read_bytes()
+        state = (before / "training_state.safetensors").read_bytes()
 
         with pytest.raises(ArgumentError, match=message):
-            train(base, unbroken[1], **changes)
+            train(base, before, **changes)
 
-        assert (unbroken[1] / "training_state.safetensors").read_bytes() == state
+        assert (before / "training_state.safetensors").read_bytes() == state
 
-    def test_other_images_are_refused(
-        self, base: Path, unbroken: tuple[CycleGanTurboTranslator, Path]
-    ) -> None:
-        with pytest.raises(ArgumentError, match="differs in target images"):
+    def test_other_images_are_refused(self, base: Path, before: Path) -> None:
+        with pytest.raises(ArgumentError, match=r"differs in target images [0-9a-f]{12}\.\.\. \(was"):
             train_cyclegan_turbo(
                 DAYS,
                 NIGHTS[:3],
                 base=base,
-                folder=unbroken[1],
+                folder=before,
                 settings=settings(),
                 perceptual=backbone(1),
                 backbone=backbone(),
                 device="cpu",
             )
 
-    @pytest.mark.parametrize("content", [b"", b"no state", None])
-    def test_damaged_state(
-        self,
-        base: Path,
-        tmp_path: Path,
-        unbroken: tuple[CycleGanTurboTranslator, Path],
-        content: bytes | None,
-    ) -> None:
-        whole = (unbroken[1] / "training_state.safetensors").read_bytes()
-        (tmp_path / "training_state.safetensors").write_bytes(whole[:-100] if content is None else content)
+    @pytest.mark.parametrize("content", [b"no state", None])
+    def test_damaged_state(self, loop: Loop, before: Path, content: bytes | None) -> None:
+        file = before / "training_state.safetensors"
+        file.write_bytes(file.read_bytes()[:-100] if content is None else content)
 
         with pytest.raises(ModelError, match=r"training_state\.safetensors is no training state"):
-            train(base, tmp_path)
+            read_state(before, {}, loop.parts)
 
 
 class TestArguments:

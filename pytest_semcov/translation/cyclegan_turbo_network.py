@@ -166,7 +166,7 @@ def build_network(base: DiffusionBase, layout: AdapterLayout, *, spec: str) -> C
     """
     import torch
 
-    alpha, prediction, clip = _schedule(base, spec)
+    alpha, prediction, clip = schedule_of(base.scheduler, spec)
     autoencoders = (base.vae, copy.deepcopy(base.vae))
     with seeded():
         for adapter in UNET_ADAPTERS:
@@ -217,7 +217,9 @@ def generate(
     precision = next(unet.parameters()).dtype
     captions = caption.expand(len(images), -1, -1).to(precision)
     predicted = unet(latent.to(precision), timesteps, encoder_hidden_states=captions).sample
-    return decode(vae, denoised(network, latent, predicted.to(latent.dtype)), skips).clamp(-1, 1)
+    # In float32 even under autocast: little signal at the last timestep magnifies rounding errors.
+    clean = denoised(network, latent.float(), predicted.float())
+    return decode(vae, clean, skips).clamp(-1, 1)
 
 
 def denoised(network: CycleGanTurboNetwork, latent: torch.Tensor, predicted: torch.Tensor) -> torch.Tensor:
@@ -346,10 +348,23 @@ def _activate(module: torch.nn.Module, adapters: Sequence[str]) -> None:
             layer.set_adapter(list(adapters))
 
 
-def _schedule(base: DiffusionBase, spec: str) -> tuple[float, str, float | None]:
-    """Return signal share, kind of prediction and clipping range from the scheduler's configuration."""
-    config = base.scheduler.config
-    alpha = float(base.scheduler.alphas_cumprod[-1])
+def schedule_of(scheduler: Any, spec: str) -> tuple[float, str, float | None]:
+    """Return what one step with a scheduler comes to: signal share, kind of prediction, clipping range.
+
+    Parameters
+    ----------
+    scheduler
+        diffusers' ``DDPMScheduler``.
+    spec
+        What is being loaded, for messages.
+
+    Raises
+    ------
+    ModelError
+        If one step cannot be had in closed form.
+    """
+    config = scheduler.config
+    alpha = float(scheduler.alphas_cumprod[-1])
     if config.prediction_type not in ("epsilon", "v_prediction", "sample"):
         raise ModelError(f"{spec}: the base's scheduler predicts {config.prediction_type!r}: not supported")
     if config.thresholding or (alpha <= 0 and config.prediction_type == "epsilon"):

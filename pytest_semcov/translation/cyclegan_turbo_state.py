@@ -8,6 +8,7 @@ of random number generators, because every step's random numbers come from the s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,13 +185,8 @@ def _check_identity(
 
 
 def _short(value: object) -> str:
-    text = str(value)
-    return f"{text[:12]}..." if _is_hash(text) else text
-
-
-def _is_hash(text: str) -> bool:
-    """Whether a text is a SHA-256, of which the beginning is enough for people."""
-    return len(text) == 64 and set(text) <= set("0123456789abcdef")
+    """Return a value for people, who need but the beginning of a hash."""
+    return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1...", str(value))
 
 
 def cut_log(folder: Path, step: int) -> None:
