@@ -136,6 +136,100 @@ def save_kontext(folder: Path) -> Path:
     return _save(pipeline, folder)
 
 
+def save_qwen_edit(folder: Path) -> Path:
+    """Save Qwen-Image-Edit, whose text encoder sees the image."""
+    from diffusers import (
+        AutoencoderKLQwenImage,
+        FlowMatchEulerDiscreteScheduler,
+        QwenImageEditPipeline,
+        QwenImageTransformer2DModel,
+    )
+    from transformers import (
+        Qwen2_5_VLConfig,
+        Qwen2_5_VLForConditionalGeneration,
+        Qwen2Tokenizer,
+        Qwen2VLImageProcessor,
+        Qwen2VLProcessor,
+        Qwen2VLVideoProcessor,
+    )
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    vocabulary, merges = (folder.with_name(f"{folder.name} {name}") for name in ("vocab.json", "merges.txt"))
+    letters = [
+        *(chr(code) for code in range(33, 127)),
+        "\u0120",
+        "\u010a",
+    ]  # the names of space and line break
+    vocabulary.write_text(json.dumps({letter: number for number, letter in enumerate(letters)}))
+    merges.write_text("#version: 0.2\n")
+    tokenizer = Qwen2Tokenizer(str(vocabulary), str(merges))
+    names = ("im_start", "im_end", "vision_start", "vision_end", "image_pad", "video_pad")
+    special = {name: f"<|{name}|>" for name in names}
+    tokenizer.add_special_tokens({"additional_special_tokens": list(special.values())})
+    token = {name: tokenizer.convert_tokens_to_ids(text) for name, text in special.items()}
+    processor = Qwen2VLProcessor(
+        image_processor=Qwen2VLImageProcessor(),
+        tokenizer=tokenizer,
+        video_processor=Qwen2VLVideoProcessor(),
+        chat_template="not used",
+    )
+    configuration = Qwen2_5_VLConfig(
+        text_config={
+            "hidden_size": 16,
+            "intermediate_size": 16,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "vocab_size": len(tokenizer),
+            "max_position_embeddings": 4096,
+            "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0},
+            "bos_token_id": 0,
+            "eos_token_id": 0,
+        },
+        vision_config={
+            "depth": 1,
+            "hidden_size": 16,
+            "intermediate_size": 16,
+            "num_heads": 2,
+            "out_hidden_size": 16,
+            "fullatt_block_indexes": [0],
+        },
+        image_token_id=token["image_pad"],
+        video_token_id=token["video_pad"],
+        vision_start_token_id=token["vision_start"],
+        vision_end_token_id=token["vision_end"],
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(6)
+        pipeline = QwenImageEditPipeline(
+            scheduler=FlowMatchEulerDiscreteScheduler(),
+            vae=AutoencoderKLQwenImage(
+                base_dim=4,
+                z_dim=4,
+                dim_mult=[1, 1, 1, 1],
+                num_res_blocks=1,
+                attn_scales=[],
+                temperal_downsample=[False, True, True],
+                latents_mean=[0.0] * 4,
+                latents_std=[1.0] * 4,
+            ),
+            text_encoder=Qwen2_5_VLForConditionalGeneration(configuration),
+            tokenizer=tokenizer,
+            processor=processor,
+            transformer=QwenImageTransformer2DModel(
+                patch_size=2,
+                in_channels=16,
+                out_channels=4,
+                num_layers=1,
+                attention_head_dim=16,
+                num_attention_heads=2,
+                joint_attention_dim=16,
+                axes_dims_rope=(4, 4, 8),
+            ),
+        )
+    return _save(pipeline, folder)
+
+
 def save_lora(folder: Path, pipeline: Path, *, strength: float = 1.0, other_model: bool = False) -> Path:
     """Save a random LoRA for the UNet of a saved pipeline, or one for a model of another width."""
     from diffusers import StableDiffusionImg2ImgPipeline, UNet2DConditionModel

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from edit_pipelines import (
     save_instruct,
     save_kontext,
     save_lora,
+    save_qwen_edit,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,9 +28,11 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from pytest_semcov import DiffusersTranslator, Failed, ImageList, Translator
-from pytest_semcov.errors import ArgumentError, ModelError
+from pytest_semcov.errors import ArgumentError, MissingDependencyError, ModelError
 from pytest_semcov.semantics.descriptors import catalogue
+from pytest_semcov.translation import diffusers_loading
 from pytest_semcov.translation.augmentation import plan_augmentation, translate_plan
+from pytest_semcov.translation.diffusers_kinds import find_pipeline
 from pytest_semcov.translation.diffusers_options import check_steps, parse_spec_options, steps_taken
 from pytest_semcov.translation.diffusers_pipeline import BLOCKED
 from pytest_semcov.translation.specs import load_translator
@@ -103,7 +108,9 @@ def test_it_makes_what_the_pipeline_itself_makes(
     assert same(one(translator, image, 7), np.rint(made * 255).astype(np.uint8))
 
 
-@pytest.mark.parametrize("kind", ["image to image", "instruct", "kontext"])
+@pytest.mark.parametrize(
+    "kind", ["image to image", "instruct", "kontext", pytest.param("qwen", marks=pytest.mark.slow)]
+)
 def test_alone_and_in_a_batch_the_same_and_the_size_as_before(kind: str, folder: Path, request: Any) -> None:
     if kind == "image to image":
         translator = request.getfixturevalue("translator")
@@ -113,7 +120,7 @@ def test_alone_and_in_a_batch_the_same_and_the_size_as_before(kind: str, folder:
             base, **PLACES, steps=2, guidance_scale=3.0, image_guidance_scale=1.2
         )
     else:
-        base = save_kontext(folder / "kontext")
+        base = (save_kontext if kind == "kontext" else save_qwen_edit)(folder / kind)
         translator = DiffusersTranslator.load(
             base, **PLACES, steps=2, true_cfg_scale=2.0, negative_prompt="day"
         )
@@ -226,13 +233,19 @@ def test_prompts_are_built_from_phrases_and_for_instructions_told(
 def test_fingerprint_follows_everything_that_changes_an_output(
     translator: DiffusersTranslator, image_to_image: Path, tmp_path: Path
 ) -> None:
-    again = DiffusersTranslator.load(image_to_image, **FAST)
     changed = copy_of(image_to_image, tmp_path)
+    again = DiffusersTranslator.load(changed, **FAST)
+    configuration = changed / "vae" / "config.json"
+    text = configuration.read_text()
+    configuration.write_text(text.replace('"scaling_factor": 0.18215', '"scaling_factor": 0.2'))
+    rescaled = DiffusersTranslator.load(changed, **FAST)
+    configuration.write_text(text)
     weights = changed / "vae" / "diffusion_pytorch_model.safetensors"
     tensors = load_file(weights)
     tensors["decoder.conv_out.bias"] = tensors["decoder.conv_out.bias"] + 1
     save_file(tensors, weights, metadata={"format": "pt"})
     others = [
+        rescaled,
         translator.with_options(prompt="dusk"),
         translator.with_options(strength=0.75),
         translator.with_options(guidance_scale=2.0),
@@ -510,3 +523,52 @@ def test_options_of_a_spec_are_written_as_in_a_web_address() -> None:
         "a/b",
         {"prompt": "snow & ice", "steps": 3, "lora_weight": 0.5},
     )
+
+
+def test_precision_follows_device_and_kind(image_to_image: Path) -> None:
+    painter = find_pipeline(str(image_to_image), spec="painter")
+    kontext = dataclasses.replace(painter, index={**painter.index, "transformer": ["diffusers", "Flux"]})
+    cpu, cuda = torch.device("cpu"), torch.device("cuda")
+
+    assert diffusers_loading._precision("auto", cpu, painter) == "float32"
+    assert diffusers_loading._precision("auto", cuda, painter) == "float16"
+    assert diffusers_loading._precision("auto", cuda, kontext) == "bfloat16"
+    assert diffusers_loading._precision("float16", cuda, painter) == "float16"
+    assert diffusers_loading._precision("bfloat16", cpu, painter) == "bfloat16"
+
+
+@pytest.mark.parametrize("offload", ["model", "sequential"])
+def test_offload_is_asked_of_the_pipeline_and_needs_accelerate(
+    offload: str, image_to_image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def offloaded(self: object, device: object) -> None:
+        asked.append(device)
+
+    cuda = torch.device("cuda")
+    monkeypatch.setattr(diffusers_loading, "resolve_device", lambda device: cuda)
+    monkeypatch.setattr(StableDiffusionImg2ImgPipeline, f"enable_{offload}_cpu_offload", offloaded)
+    DiffusersTranslator.load(image_to_image, **FAST, dtype="float32", cpu_offload=offload)
+
+    assert asked == [cuda]
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+    with pytest.raises(
+        MissingDependencyError, match=r"cpu_offload needs accelerate.*pytest-semcov\[diffusion\]"
+    ):
+        DiffusersTranslator.load(image_to_image, **FAST, dtype="float32", cpu_offload=offload)
+
+
+def test_missing_libraries_are_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "diffusers", None)
+    with pytest.raises(MissingDependencyError, match=r"diffusers translator needs diffusers.*\[diffusion\]"):
+        DiffusersTranslator.load("org/painter", **PLACES)
+
+
+def test_unknown_options_and_seeds_are_refused(translator: DiffusersTranslator) -> None:
+    with pytest.raises(ArgumentError, match="no option 'colour'; there are prompt, "):
+        translator.with_options(colour="red")
+    with pytest.raises(ArgumentError, match="seed 9223372036854775808: need at most"):
+        translator.translate([noise(9, 9)], seeds=[2**63])
+    with pytest.raises(ArgumentError, match="1 images and 0 seeds"):
+        translator.translate([noise(9, 9)], seeds=[])

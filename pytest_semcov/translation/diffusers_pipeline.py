@@ -14,7 +14,8 @@ from pytest_semcov.embedding.fingerprint import hash_description, library_versio
 from pytest_semcov.embedding.running import inference
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.translation.augmentation import unusable
-from pytest_semcov.translation.diffusers_loading import LoadedPipeline, find_pipeline, load_pipeline, quiet
+from pytest_semcov.translation.diffusers_kinds import find_pipeline, quiet
+from pytest_semcov.translation.diffusers_loading import LoadedPipeline, load_pipeline
 from pytest_semcov.translation.diffusers_options import (
     EditOptions,
     call_arguments,

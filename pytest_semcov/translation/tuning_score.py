@@ -111,8 +111,8 @@ class Half:
             if len(dataset) < fewest or groups < FEWEST_UNITS:
                 raise TooFewError(
                     f"tune_prompt: the {name} half has {len(dataset)} {what} in {groups} groups: needs "
-                    f"{fewest} in {FEWEST_UNITS}; whole groups go to one half, so give {2 * fewest} images or "
-                    "more, in many groups"
+                    f"{fewest} in {FEWEST_UNITS}; whole groups go to one half, so give {2 * fewest} or more, "
+                    "in many groups"
                 )
         rows = [
             extract(each, embedder, cache=cache).array.astype(np.float64) for each in (sources, reference)
