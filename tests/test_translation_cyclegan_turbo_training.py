@@ -572,6 +572,14 @@ class TestResuming:
         assert again.fingerprint == unbroken.translator.fingerprint != further.fingerprint
         assert log(folder)[-1]["step"] == 21
 
+    def test_killed_before_the_first_checkpoint(self, base: Path, tmp_path: Path) -> None:
+        (tmp_path / "log.jsonl").write_text('{"step": 0, "base": "x"}\n{"step": 1, "losses": {}}\n')
+
+        train(base, tmp_path, settings=settings(steps=1, validation_images=0))
+
+        assert [entry["step"] for entry in log(tmp_path)] == [0, 1]
+        assert log(tmp_path)[0]["base"] == str(base)
+
     @pytest.mark.slow
     def test_order_of_images_changes_nothing(self, base: Path, tmp_path: Path) -> None:
         made = [

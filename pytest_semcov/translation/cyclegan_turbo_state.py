@@ -190,7 +190,7 @@ def _short(value: object) -> str:
 
 
 def cut_log(folder: Path, step: int) -> None:
-    """Take out of a log what was written after a step: it will be written again."""
+    """Take out of a log what was written after a step, and will be written again; -1 takes out all."""
     file = folder / LOG
     if not file.exists():
         return

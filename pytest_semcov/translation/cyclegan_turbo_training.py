@@ -230,8 +230,8 @@ def train_cyclegan_turbo(
         "captions": [caption.fingerprint for caption in encoded.values()],
         "source": source,
         "target": target,
-        "source images": hash_description({"keys": [sample.content_key() for sample in sources]}),
-        "target images": hash_description({"keys": [sample.content_key() for sample in targets]}),
+        "source images": _hash_images(sources),
+        "target images": _hash_images(targets),
         "perceptual loss": f"{distance.name} {distance.fingerprint}".strip(),
         "backbone": f"{features.name} {features.fingerprint}",
     }
@@ -249,10 +249,7 @@ def train_cyclegan_turbo(
         "pad",
         os.fspath(base),
         frozenset(sample.content_key() for sample in (*sources, *targets)),
-        {
-            way: frozenset(sample.group for sample in samples if sample.group is not None)
-            for way, samples in zip(DIRECTIONS, (targets, sources), strict=True)
-        },
+        {"a2b": _groups(targets), "b2a": _groups(sources)},
         semantic,
         described,
     )
@@ -273,7 +270,7 @@ def train_cyclegan_turbo(
     where = Path(folder).expanduser()
     where.mkdir(parents=True, exist_ok=True)
     done = read_state(where, identity, loop.parts)
-    cut_log(where, done.step)
+    cut_log(where, done.step or -1)
     if not done.step:
         write_log(where, {"step": 0, **described})
     best = done.best
@@ -291,6 +288,14 @@ def train_cyclegan_turbo(
             progress("training", step, settings.steps)
     network.modules.requires_grad_(False)
     return translator("a2b")
+
+
+def _hash_images(samples: Sequence[Sample]) -> str:
+    return hash_description({"keys": [sample.content_key() for sample in samples]})
+
+
+def _groups(samples: Sequence[Sample]) -> frozenset[str]:
+    return frozenset(sample.group for sample in samples if sample.group is not None)
 
 
 def _validation(
