@@ -14,6 +14,7 @@ from PIL import Image
 
 from pytest_semcov import Failed, ImageList, RenderedScenes, SceneTranslator, Translator
 from pytest_semcov.data.samples import Sample, SampleDataset
+from pytest_semcov.embedding.cache import EmbeddingCache
 from pytest_semcov.errors import ArgumentError, TooFewError
 from pytest_semcov.translation.augmentation import fitted_on, split_for_fitting, unseen
 from pytest_semcov.translation.prompt_tuning import PromptSetting, TunedPrompt, TunedTranslator, tune_prompt
@@ -59,6 +60,8 @@ class Planted:
         return Image.blend(image, other, share)
 
 
+CACHE = EmbeddingCache(None)
+
 NIGHT_OF: dict[bytes, Image.Image] = {}
 """The ideal night of every day image by its pixels: rendering takes longer than all the rest."""
 
@@ -97,6 +100,7 @@ def tuned(
         "guidances": GUIDANCES,
         "budget": 320,
         "images": 20,
+        "cache": CACHE,
     }
     return tune_prompt(make, days, nights, **{**arguments, **changes})
 
@@ -173,6 +177,7 @@ def test_the_same_search_again_in_any_order_gives_the_same_and_replays(
             "strengths": (0.6,),
             "guidances": (5.0,),
             "budget": 60,
+            "cache": None,
         }
         return tuned(first, second, Planted, **{**arguments, **changes}).to_dict()
 
