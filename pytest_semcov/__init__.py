@@ -74,6 +74,8 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.translation.augmentation import augment as augment
     from pytest_semcov.translation.colour import ColourTranslator as ColourTranslator
     from pytest_semcov.translation.cyclegan_turbo import CycleGanTurboTranslator as CycleGanTurboTranslator
+    from pytest_semcov.translation.cyclegan_turbo_training import TrainingSettings as TrainingSettings
+    from pytest_semcov.translation.cyclegan_turbo_training import train_cyclegan_turbo as train_cyclegan_turbo
     from pytest_semcov.translation.diffusers_pipeline import DiffusersTranslator as DiffusersTranslator
     from pytest_semcov.translation.fourier import FourierTranslator as FourierTranslator
     from pytest_semcov.translation.prompt_tuning import tune_prompt as tune_prompt
@@ -123,6 +125,7 @@ _PUBLIC = {
     "SemcovError": "errors",
     "SemcovWarning": "errors",
     "Settings": "settings",
+    "TrainingSettings": "translation.cyclegan_turbo_training",
     "Translator": "translation.protocol",
     "UnpairedTranslator": "translation.unpaired",
     "UntrainedWeightsWarning": "errors",
@@ -155,6 +158,7 @@ _PUBLIC = {
     "load_model": "evaluation.specs",
     "read_provenance": "data.exported",
     "to_maite": "data.maite",
+    "train_cyclegan_turbo": "translation.cyclegan_turbo_training",
     "tune_prompt": "translation.prompt_tuning",
 }
 
