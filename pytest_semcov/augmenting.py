@@ -197,23 +197,17 @@ def _needed(bench: Workbench, verdict: Verdict, category: str) -> int:
 
 
 def _models(bench: Workbench) -> dict[str, Translator]:
-    from pytest_semcov.translation.specs import load_translator
-
-    return {
-        name: load_translator(each, descriptors=bench.descriptors) for name, each in bench.translators.items()
-    }
+    return {name: bench.translator(each) for name, each in bench.translators.items()}
 
 
 def _choose(bench: Workbench, semantic: str, to: str, translator: object) -> Any:
     """Return the translator asked for, or the workbench's first that makes the category."""
-    from pytest_semcov.translation.specs import load_translator
-
     if isinstance(translator, str) and translator in FITTED_HERE:
         return translator
     if isinstance(translator, str) and translator in bench.translators:
         translator = bench.translators[translator]
     if translator is not None:
-        model = load_translator(translator, descriptors=bench.descriptors)
+        model = bench.translator(translator)
         if model.target != to:
             raise ArgumentError(
                 f"semcov_augment: translator {model.name} makes {model.target!r}, not {to!r} of {semantic}"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_semcov.semantics.labelling import Labels
     from pytest_semcov.semantics.ranking import Ranking, RankingAcrossEmbedders
     from pytest_semcov.translation.augmentation import Augmentation
+    from pytest_semcov.translation.protocol import Translator
 
 T = TypeVar("T")
 
@@ -155,6 +156,17 @@ class Workbench:
 
         self._embedder = _provided(self._embedder, self.settings.embedder)
         return self._loaded("embedder", self._embedder, load_embedder)
+
+    def translator(self, given: object) -> Translator:
+        """Return a translator from a spec or such an object, loaded once, on the settings' device."""
+        from pytest_semcov.translation.specs import load_translator
+
+        if not isinstance(given, str):
+            return load_translator(given)
+        return self.shared.once(
+            ("translator", given, self.settings.device, tuple(self.descriptors.values())),
+            lambda: load_translator(given, descriptors=self.descriptors, device=self.settings.device),
+        )
 
     def model(self, given: object) -> ModelUnderTest:
         """Return a model under test from a spec, a MAITE model or such an object, loaded once."""

@@ -270,3 +270,24 @@ def test_the_network_trained_on_the_spot_leaves_half_of_both_categories_to_judge
     assert (done.translator, len(done.synthetic)) == ("unpaired", 30)
     assert done.verdict.counts["real uncovered"] == 10 + 25
     assert done.verdict.counts["real covered"] == 30
+
+
+def test_a_workbench_loads_a_translator_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pytest_semcov.translation.specs as specs
+
+    night = Image.fromarray(np.random.default_rng(0).integers(0, 60, (9, 9, 3), dtype=np.uint8))
+    file = ColourTranslator.fit([], [night], target="night").save(tmp_path / "night.safetensors")
+    loaded: list[object] = []
+    original = specs.load_translator
+
+    def counting(given: object, **options: Any) -> Any:
+        loaded.append((given, options["device"]))
+        return original(given, **options)
+
+    monkeypatch.setattr(specs, "load_translator", counting)
+    bench = Workbench(Settings(device="cpu"))
+
+    first = bench.translator(f"colour@{file}")
+
+    assert bench.translator(f"colour@{file}") is first
+    assert loaded == [(f"colour@{file}", "cpu")]

@@ -156,11 +156,10 @@ class _Work:
         from pytest_semcov.data.folder import ImageFolder
         from pytest_semcov.translation.augmentation import plan_augmentation, unseen
         from pytest_semcov.translation.export import check_export_folder
-        from pytest_semcov.translation.specs import load_translator
 
         self.bench = bench
         self.by_embedder = options.nearest == "embedder"
-        self.translator: Translator = load_translator(options.translator, descriptors=bench.descriptors)
+        self.translator: Translator = bench.translator(options.translator)
         self.dataset: Dataset = dataset_of(options)
         semantic = options.semantic or _semantic_of(bench, self.translator)
         chosen = _choose(options, bench, self.dataset, semantic, self.translator.source)

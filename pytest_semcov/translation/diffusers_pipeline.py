@@ -190,7 +190,7 @@ class DiffusersTranslator:
 
     @classmethod
     def from_spec(
-        cls, text: str, *, descriptors: Mapping[str, Describes] | None = None
+        cls, text: str, *, descriptors: Mapping[str, Describes] | None = None, device: str = "auto"
     ) -> DiffusersTranslator:
         """Load what a spec names: ``BASE?source=day&target=night&strength=0.6&steps=30``.
 
@@ -202,6 +202,8 @@ class DiffusersTranslator:
         descriptors
             Semantics by name. With ``semantic=`` and without ``prompt=`` in the spec, the phrases are those
             of that semantic's target category.
+        device
+            Where it runs unless the spec says it.
 
         Raises
         ------
@@ -218,7 +220,7 @@ class DiffusersTranslator:
         descriptor = (descriptors or {}).get(options.get("semantic", ""))
         if descriptor is not None and "prompt" not in options:
             options["phrases"] = descriptor.prompts(options["target"])
-        return cls.load(base, **options)
+        return cls.load(base, **{"device": device, **options})
 
     def with_options(self, **changes: Any) -> DiffusersTranslator:
         """Return a translator with other options (those of ``EditOptions``) on the same loaded pipeline.

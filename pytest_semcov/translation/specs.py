@@ -36,7 +36,9 @@ _FORMS = (
 )
 
 
-def load_translator(given: object, *, descriptors: Mapping[str, Describes] | None = None) -> Translator:
+def load_translator(
+    given: object, *, descriptors: Mapping[str, Describes] | None = None, device: str = "auto"
+) -> Translator:
     """Return a translator for a spec string; an object that is one is returned as it is.
 
     Parameters
@@ -45,6 +47,9 @@ def load_translator(given: object, *, descriptors: Mapping[str, Describes] | Non
         Spec or translator.
     descriptors
         Semantics by name: where a translator needs a prompt and has none, their phrases are used.
+    device
+        Where translators that use a GPU run, unless the spec says it: ``"auto"`` (CUDA if there is one),
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
 
     Raises
     ------
@@ -52,7 +57,7 @@ def load_translator(given: object, *, descriptors: Mapping[str, Describes] | Non
         If the spec has none of the valid forms, or the object lacks something; the message lists them.
     """
     if isinstance(given, str):
-        return _from_text(given, descriptors)
+        return _from_text(given, descriptors, device)
     missing = [name for name in _PARTS if not hasattr(given, name)]
     if missing:
         raise ArgumentError(
@@ -61,7 +66,7 @@ def load_translator(given: object, *, descriptors: Mapping[str, Describes] | Non
     return cast("Translator", given)
 
 
-def _from_text(spec: str, descriptors: Mapping[str, Describes] | None) -> Translator:
+def _from_text(spec: str, descriptors: Mapping[str, Describes] | None, device: str) -> Translator:
     kind, at, path = spec.partition("@")
     if kind == "colour" and at and path:
         from pytest_semcov.translation.colour import ColourTranslator
@@ -81,11 +86,11 @@ def _from_text(spec: str, descriptors: Mapping[str, Describes] | None) -> Transl
         if base and checkpoint:
             from pytest_semcov.translation.cyclegan_turbo import CycleGanTurboTranslator
 
-            return CycleGanTurboTranslator.load(checkpoint, base=base)
+            return CycleGanTurboTranslator.load(checkpoint, base=base, device=device)
     if kind == "diffusers":
         from pytest_semcov.translation.diffusers_pipeline import DiffusersTranslator
 
-        return DiffusersTranslator.from_spec(rest, descriptors=descriptors)
+        return DiffusersTranslator.from_spec(rest, descriptors=descriptors, device=device)
     semantic, _, categories = rest.partition(":")
     source, arrow, target = categories.partition(">")
     if kind == "scene" and semantic and arrow:
