@@ -107,19 +107,17 @@ def _bars(given: Mapping[str, Any]) -> ObjectBars:
 
 def _folder(bench: Workbench, given: str | Path | None, pairs: Sequence[ImagePair]) -> Path | None:
     """Return where crops go: as given, else beside the JSON report, else nowhere."""
-    for side in ("before", "after"):
-        samples = [getattr(pair, side) for pair in pairs]
-        if given is not None:
-            check_folder(Path(given), samples)
+    sides = [[pair.before for pair in pairs], [pair.after for pair in pairs]]
     if given is not None:
+        for samples in sides:
+            check_folder(Path(given), samples)
         return Path(given)
-    report = bench.settings.report
-    if report is None:
+    if bench.settings.report is None:
         return None
-    folder = report.parent / _CROPS
+    folder = bench.settings.report.parent / _CROPS
     try:
-        for side in ("before", "after"):
-            check_folder(folder, [getattr(pair, side) for pair in pairs])
+        for samples in sides:
+            check_folder(folder, samples)
     except ArgumentError:  # nobody asked for crops: a report among the images is no reason to fail
         return None
     return folder

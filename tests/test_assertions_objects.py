@@ -95,9 +95,7 @@ def test_the_images_themselves_pass(bench: Workbench, day: SampleDataset):
     ("name", "criterion"),
     [
         ("erased", "edges[size small]"),
-        ("moved", "edges[size small]"),
         ("swapped", "edges[size small]"),
-        ("noisy", "noise[size small]"),
     ],
 )
 def test_careless_translations_fail_by_name(bench: Workbench, name: str, criterion: str):
@@ -210,13 +208,12 @@ def test_each_crop_is_embedded_once(day: SampleDataset, blurred: SampleDataset):
 
 def test_regions_of_a_layer(bench: Workbench):
     import torch
-    import torchvision
 
     torch.manual_seed(0)
-    module = torchvision.models.resnet18(weights=None)
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.nn.ReLU())
     few = scenes(16, seed=2)
-    verdict = judged(bench, few, by_night(few, erased), embedder=module, layer="layer1")
-    assert verdict.provenance["models"][0]["name"] == "ResNet:layer1"
+    verdict = judged(bench, few, by_night(few, erased), embedder=module, layer="1")
+    assert verdict.provenance["models"][0]["name"] == "Sequential:1"
     assert "edges[size small]" in verdict.failed
     with pytest.raises(ArgumentError, match="needs a torch module"):
         judged(bench, few, by_night(few), embedder=lambda images: np.ones((len(images), 2)), layer="layer1")
@@ -273,6 +270,9 @@ def test_ideal_translations_pass_in_nineteen_of_twenty_seeds(bench: Workbench, s
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TRANSLATIONS if name != "ideal"])
 def test_careless_translations_fail_in_every_seed(bench: Workbench, name: str):
+    expected = {"small blurred": "detail[size small]", "noisy": "noise[size small]"}
     for seed in range(200, 205):
         original = scenes(100, seed=seed, sharp=False)
-        assert judged(bench, original, by_night(original, TRANSLATIONS[name])).outcome is Outcome.FAIL
+        verdict = judged(bench, original, by_night(original, TRANSLATIONS[name]))
+        assert verdict.outcome is Outcome.FAIL
+        assert expected.get(name, "edges[size small]") in verdict.failed
