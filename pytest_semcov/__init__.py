@@ -52,13 +52,13 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.errors import UntrainedWeightsWarning as UntrainedWeightsWarning
     from pytest_semcov.errors import VerdictFailed as VerdictFailed
     from pytest_semcov.errors import VerdictInconclusive as VerdictInconclusive
+    from pytest_semcov.evaluation.making import classifier_from_callable as classifier_from_callable
+    from pytest_semcov.evaluation.making import classifier_from_module as classifier_from_module
+    from pytest_semcov.evaluation.making import detector_from_callable as detector_from_callable
+    from pytest_semcov.evaluation.making import detector_from_module as detector_from_module
     from pytest_semcov.evaluation.mixes import ideal as ideal
     from pytest_semcov.evaluation.mixes import improved as improved
     from pytest_semcov.evaluation.models import ModelUnderTest as ModelUnderTest
-    from pytest_semcov.evaluation.models import classifier_from_callable as classifier_from_callable
-    from pytest_semcov.evaluation.models import classifier_from_module as classifier_from_module
-    from pytest_semcov.evaluation.models import detector_from_callable as detector_from_callable
-    from pytest_semcov.evaluation.models import detector_from_module as detector_from_module
     from pytest_semcov.evaluation.specs import load_model as load_model
     from pytest_semcov.evaluation.tables import ScoreTable as ScoreTable
     from pytest_semcov.gates.verdict import Criterion as Criterion
@@ -146,10 +146,10 @@ _PUBLIC = {
     "assert_synthetic_sufficient": "assertions",
     "augment": "translation.augmentation",
     "catalogue": "semantics.descriptors",
-    "classifier_from_callable": "evaluation.models",
-    "classifier_from_module": "evaluation.models",
-    "detector_from_callable": "evaluation.models",
-    "detector_from_module": "evaluation.models",
+    "classifier_from_callable": "evaluation.making",
+    "classifier_from_module": "evaluation.making",
+    "detector_from_callable": "evaluation.making",
+    "detector_from_module": "evaluation.making",
     "from_torchvision": "data.arrays",
     "ideal": "evaluation.mixes",
     "improved": "evaluation.mixes",

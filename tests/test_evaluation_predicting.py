@@ -15,14 +15,14 @@ from pytest_semcov import ImageList, SampleDataset
 from pytest_semcov.data.samples import Box, Provenance
 from pytest_semcov.embedding.cache import EmbeddingCache
 from pytest_semcov.errors import ArgumentError, DatasetError, ModelError, NonFiniteError
-from pytest_semcov.evaluation.models import (
-    MOST_DETECTIONS,
-    ModelUnderTest,
+from pytest_semcov.evaluation.detections import MOST_DETECTIONS
+from pytest_semcov.evaluation.making import (
     classifier_from_callable,
     classifier_from_module,
     detector_from_callable,
     detector_from_module,
 )
+from pytest_semcov.evaluation.models import ModelUnderTest
 from pytest_semcov.evaluation.predicting import independent_groups, predict, true_classes, true_objects
 
 CLASSES = ("dark", "bright")

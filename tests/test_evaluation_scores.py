@@ -13,7 +13,7 @@ from sklearn import metrics as reference
 from pytest_semcov import ImageList
 from pytest_semcov.data.samples import Box, Provenance, Sample
 from pytest_semcov.errors import ArgumentError, DatasetError, TooFewError
-from pytest_semcov.evaluation.models import DETECTION_WIDTH, MOST_DETECTIONS
+from pytest_semcov.evaluation.detections import DETECTION_WIDTH, MOST_DETECTIONS
 from pytest_semcov.evaluation.predicting import Predictions
 from pytest_semcov.evaluation.scores import METRICS, Scoring, estimate_scores, parse_metric
 

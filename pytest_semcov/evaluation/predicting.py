@@ -11,7 +11,8 @@ import numpy as np
 from pytest_semcov.data.samples import BadImage, Dataset, Sample
 from pytest_semcov.embedding.extraction import extract
 from pytest_semcov.errors import DatasetError, ModelError
-from pytest_semcov.evaluation.models import DETECTION_WIDTH, ModelUnderTest
+from pytest_semcov.evaluation.detections import DETECTION_WIDTH
+from pytest_semcov.evaluation.models import ModelUnderTest
 from pytest_semcov.metrics.detection import Objects
 
 if TYPE_CHECKING:

@@ -22,16 +22,13 @@ import numpy as np
 from pytest_semcov.embedding.callables import embedder_from_callable
 from pytest_semcov.embedding.specs import ModelSpec, parse_spec
 from pytest_semcov.errors import ArgumentError, ModelError
-from pytest_semcov.evaluation.models import (
-    Classifier,
-    Detector,
-    ModelUnderTest,
-    Task,
+from pytest_semcov.evaluation.making import (
     classifier_from_callable,
     classifier_from_module,
     detector_from_callable,
     detector_from_module,
 )
+from pytest_semcov.evaluation.models import Classifier, Detector, ModelUnderTest, Task
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +53,7 @@ def load_model(
         A spec string (see the module's table); a torch module that gives logits, or detections as
         torchvision's do; a function from a list of PIL images to logits or detections; a MAITE model; or an
         object that is a :class:`~pytest_semcov.evaluation.models.ModelUnderTest` already. For labels or
-        probabilities use :func:`~pytest_semcov.evaluation.models.classifier_from_callable`.
+        probabilities use :func:`~pytest_semcov.evaluation.making.classifier_from_callable`.
     classes
         Names of the classes, in the order of the model's numbers. Needed unless the model says them: names
         of pretrained weights, MAITE's ``index2label``, the number of a weights file's outputs being that of
