@@ -133,9 +133,9 @@ class SceneSpec:
 
     def boxes(self) -> tuple[Box, ...]:
         """Return the annotated objects, the main one first; the same under every category."""
+        from pytest_semcov.data.scenes_canvas import OVERSAMPLING
         from pytest_semcov.data.scenes_layout import things_of
         from pytest_semcov.data.scenes_objects import thing_pixels
-        from pytest_semcov.data.scenes_paint import OVERSAMPLING
 
         found = []
         for thing in things_of(self.seed, self.moment):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
+from pytest_semcov.data.scenes_canvas import OVERSAMPLING, Canvas, mix
 from pytest_semcov.data.scenes_layout import (
     BLUR,
     DAYLIGHT,
@@ -25,7 +26,6 @@ from pytest_semcov.data.scenes_layout import (
     Draws,
     Place,
 )
-from pytest_semcov.data.scenes_paint import OVERSAMPLING, Canvas, mix
 
 Pixels = NDArray[np.float32]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_semcov.data.scenes_canvas import OVERSAMPLING, Canvas, Points, mix
 from pytest_semcov.data.scenes_layout import Colour, Thing
-from pytest_semcov.data.scenes_paint import OVERSAMPLING, Canvas, Points, mix
 
 
 def thing_pixels(thing: Thing, size: int) -> tuple[int, int, int, int]:
