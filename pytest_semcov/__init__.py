@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.assertions import assert_labels_reliable as assert_labels_reliable
     from pytest_semcov.assertions import assert_no_uncovered_semantics as assert_no_uncovered_semantics
     from pytest_semcov.assertions import assert_semantic_covered as assert_semantic_covered
-    from pytest_semcov.assertions import assert_synthetic_sufficient as assert_synthetic_sufficient
     from pytest_semcov.assertions_models import assert_condition_gap as assert_condition_gap
     from pytest_semcov.assertions_models import assert_model_preferred as assert_model_preferred
     from pytest_semcov.assertions_models import assert_same_choice as assert_same_choice
@@ -23,6 +22,7 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
         assert_synthetic_behaves_like_real as assert_synthetic_behaves_like_real,
     )
     from pytest_semcov.assertions_objects import assert_objects_preserved as assert_objects_preserved
+    from pytest_semcov.assertions_synthetic import assert_synthetic_sufficient as assert_synthetic_sufficient
     from pytest_semcov.data.arrays import ImageList as ImageList
     from pytest_semcov.data.arrays import from_torchvision as from_torchvision
     from pytest_semcov.data.coco import CocoDataset as CocoDataset
@@ -143,7 +143,7 @@ _PUBLIC = {
     "assert_same_choice": "assertions_models",
     "assert_semantic_covered": "assertions",
     "assert_synthetic_behaves_like_real": "assertions_models",
-    "assert_synthetic_sufficient": "assertions",
+    "assert_synthetic_sufficient": "assertions_synthetic",
     "augment": "translation.augmentation",
     "catalogue": "semantics.descriptors",
     "classifier_from_callable": "evaluation.making",
