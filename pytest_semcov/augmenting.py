@@ -81,7 +81,8 @@ def augment_dataset(
     ArgumentError
         If arguments do not go together, or nothing makes the category asked for.
     """
-    from pytest_semcov.translation.augmentation import augment, plan_augmentation, unseen
+    from pytest_semcov.translation.augmentation import augment
+    from pytest_semcov.translation.selection import plan_augmentation, unseen
 
     root = bench.settings.seed if seed is None else seed
     done = []
@@ -251,9 +252,9 @@ def _ready(bench: Workbench, gap: _Gap, by_category: Mapping[str, Sequence[Sampl
                 f"translator {model.name} takes {model.source!r}; {gap.semantic} has {', '.join(by_category)}"
             )
         return model
-    from pytest_semcov.translation.augmentation import split_for_fitting
     from pytest_semcov.translation.colour import ColourTranslator
     from pytest_semcov.translation.fourier import FourierTranslator
+    from pytest_semcov.translation.selection import split_for_fitting
 
     others = [category for category in by_category if category != gap.target]
     source = max(others, key=lambda category: (len(by_category[category]), category))

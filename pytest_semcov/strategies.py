@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_semcov.data.samples import Dataset, Sample
 from pytest_semcov.errors import ArgumentError, missing_dependency
-from pytest_semcov.translation.augmentation import unusable
 from pytest_semcov.translation.specs import load_translator
+from pytest_semcov.translation.translating import unusable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,8 @@ import pytest
 
 from pytest_semcov import RenderedScenes, SampleDataset, SceneTranslator, Settings, Workbench
 from pytest_semcov.gates.verdict import Outcome
-from pytest_semcov.translation.augmentation import plan_augmentation, translate_plan
+from pytest_semcov.translation.selection import plan_augmentation
+from pytest_semcov.translation.translating import translate_plan
 
 IMAGES = 200
 

@@ -17,15 +17,10 @@ from pytest_semcov.data.decoding import MemorySource
 from pytest_semcov.data.samples import Sample
 from pytest_semcov.errors import ArgumentError, DatasetError
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict
-from pytest_semcov.translation.augmentation import (
-    FEWEST_TRANSLATED,
-    AugmentedDataset,
-    augment,
-    plan_augmentation,
-    split_for_fitting,
-    translate_plan,
-)
+from pytest_semcov.translation.augmentation import AugmentedDataset, augment
 from pytest_semcov.translation.protocol import Failed
+from pytest_semcov.translation.selection import FEWEST_TRANSLATED, plan_augmentation, split_for_fitting
+from pytest_semcov.translation.translating import translate_plan
 
 
 class Darken:

@@ -18,8 +18,9 @@ from PIL import Image
 
 from pytest_semcov import ColourTranslator, ImageFolder, RenderedScenes
 from pytest_semcov.cli import main
-from pytest_semcov.translation.augmentation import plan_augmentation, translate_plan
+from pytest_semcov.translation.selection import plan_augmentation
 from pytest_semcov.translation.specs import load_translator
+from pytest_semcov.translation.translating import translate_plan
 
 COUNT = 24
 

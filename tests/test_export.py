@@ -13,8 +13,9 @@ from PIL import Image
 from pytest_semcov import ArgumentError, ImageFolder, ImageList, Verdict
 from pytest_semcov.data.samples import Box
 from pytest_semcov.gates.verdict import Outcome
-from pytest_semcov.translation.augmentation import augment, plan_augmentation
+from pytest_semcov.translation.augmentation import augment
 from pytest_semcov.translation.export import check_export_folder, export_augmentation
+from pytest_semcov.translation.selection import plan_augmentation
 
 
 class Darkener:

@@ -18,9 +18,10 @@ from PIL import Image
 from pytest_semcov import ArgumentError, CocoDataset, ImageFolder, ImageList, Sample, Verdict, read_provenance
 from pytest_semcov.data.samples import Box, Dataset
 from pytest_semcov.gates.verdict import Outcome
-from pytest_semcov.translation.augmentation import Augmentation, augment, plan_augmentation
+from pytest_semcov.translation.augmentation import Augmentation, augment
 from pytest_semcov.translation.contact_sheet import contact_pages
 from pytest_semcov.translation.export import check_export_folder, export_augmentation, file_stem
+from pytest_semcov.translation.selection import plan_augmentation
 
 
 class Inverter:
@@ -418,7 +419,8 @@ def test_the_plugin_exports_both_forms(pytester: pytest.Pytester) -> None:
         import pytest
         from pytest_semcov import CocoDataset, Verdict
         from pytest_semcov.gates.verdict import Outcome
-        from pytest_semcov.translation.augmentation import augment, plan_augmentation
+        from pytest_semcov.translation.augmentation import augment
+        from pytest_semcov.translation.selection import plan_augmentation
 
         class Inverter:
             name, source, target, fingerprint = "inverter", "day", "night", "ab12"

@@ -21,6 +21,7 @@ from pytest_semcov.metrics.detection import (
     match_objects,
     mean_average_precision,
 )
+from pytest_semcov.metrics.detection_resamples import sorted_detections, weighted_precision
 from pytest_semcov.metrics.resampling import resample
 
 NOTHING = Objects(np.empty((0, 4)), np.empty(0, np.intp), np.empty(0))
@@ -116,6 +117,64 @@ def test_is_pycocotools_number_on_all_images_and_on_resamples(seed: int) -> None
         wanted = by_pycocotools([truth[i] for i in chosen], [detected[i] for i in chosen], 3)
         np.testing.assert_allclose(value, wanted, atol=1e-12)
     assert 0.05 < np.nanmean(found) < 0.95
+
+
+def untied(detected: list[Objects], seed: int) -> list[Objects]:
+    """Return the detections with scores that tie between images, but not within one."""
+    generator = np.random.default_rng(seed)
+    steps = np.arange(1, 33) / 32
+    return [
+        Objects(each.boxes, each.codes, generator.choice(steps, len(each.codes), replace=False))
+        for each in detected
+    ]
+
+
+@pytest.mark.parametrize("keep", [BoxFilter(), BoxFilter(min_area=200, max_aspect=3), PUBLISHED_FILTER])
+@pytest.mark.parametrize("seed", range(3))
+def test_many_resamples_are_the_same_numbers_as_one_by_one(seed: int, keep: BoxFilter) -> None:
+    """Weighed together or counted one after another by the library, which is pycocotools' number."""
+    truth, detected = scene(seed)
+    sizes = [(120, 120)] * len(truth)
+    matches = match_objects(truth, untied(detected, seed), 4, sizes=sizes, keep=keep)  # class 3 is empty
+    draws = resample(len(truth), repeats=40, seed=seed)
+    found = sorted_detections(matches._evaluations, 4, len(truth), len(COCO_THRESHOLDS))
+    assert found is not None
+
+    together = average_precision(matches, draws=draws)
+
+    one_by_one = np.concatenate([average_precision(matches, draws=draw[None]) for draw in draws])
+    np.testing.assert_allclose(together, one_by_one, atol=1e-12)
+    np.testing.assert_allclose(together, weighted_precision(found, draws), atol=1e-15)
+    assert np.isnan(together[..., 3]).all()
+    assert 0.05 < np.nanmean(together) < 0.95
+
+
+def test_ties_within_an_image_are_counted_one_by_one() -> None:
+    """Copies of an image are listed one after another, so weights alone would count ties otherwise."""
+    hit_and_error = objects((0, 0, 0, 10, 10, 0.5), (0, 50, 50, 60, 60, 0.5))
+    truth = [objects((0, 0, 0, 10, 10))] * 2
+    matches = match_objects(truth, [hit_and_error] * 2, 1)
+
+    assert sorted_detections(matches._evaluations, 1, 2, len(COCO_THRESHOLDS)) is None
+    drawn = average_precision(matches, draws=np.tile([2, 1], (30, 1)))
+
+    wanted = by_pycocotools([truth[0]] * 3, [hit_and_error] * 3, 1)
+    np.testing.assert_allclose(drawn, np.tile(wanted, (30, 1, 1)), atol=1e-12)
+
+
+def test_unknown_form_of_the_library_is_counted_one_by_one() -> None:
+    truth, detected = scene(1)
+    matches = match_objects(truth, untied(detected, 1), 3)
+    draws = resample(len(truth), repeats=25, seed=0)
+    wanted = average_precision(matches, draws=draws)
+
+    class Other:
+        def __getstate__(self) -> tuple[list[int], ...]:
+            return ([1], [1])
+
+    assert sorted_detections([Other()] * 3 * len(truth), 3, len(truth), 10) is None
+    one_by_one = np.concatenate([average_precision(matches, draws=draw[None]) for draw in draws])
+    np.testing.assert_allclose(wanted, one_by_one, atol=1e-12)
 
 
 def test_is_torchmetrics_number() -> None:

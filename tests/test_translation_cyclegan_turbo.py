@@ -16,7 +16,6 @@ from PIL import Image
 
 from pytest_semcov import CycleGanTurboTranslator, Failed, ImageList, Translator
 from pytest_semcov.errors import ArgumentError, MissingDependencyError
-from pytest_semcov.translation.augmentation import plan_augmentation, translate_plan
 from pytest_semcov.translation.cyclegan_turbo import _precision
 from pytest_semcov.translation.cyclegan_turbo_network import (
     CycleGanTurboNetwork,
@@ -24,7 +23,9 @@ from pytest_semcov.translation.cyclegan_turbo_network import (
     generate,
     schedule_of,
 )
+from pytest_semcov.translation.selection import plan_augmentation
 from pytest_semcov.translation.specs import load_translator
+from pytest_semcov.translation.translating import translate_plan
 
 ARGUMENTS: dict[str, Any] = {
     "direction": "a2b",

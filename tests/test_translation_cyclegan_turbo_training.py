@@ -24,7 +24,6 @@ from pytest_semcov import CycleGanTurboTranslator, ImageList
 from pytest_semcov.embedding.callables import embedder_from_callable
 from pytest_semcov.errors import ArgumentError, DatasetError, MissingDependencyError, ModelError, TooFewError
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict
-from pytest_semcov.translation.augmentation import unseen
 from pytest_semcov.translation.cyclegan_turbo_data import Preparation, draw_pairs, read_training_folder
 from pytest_semcov.translation.cyclegan_turbo_discriminator import (
     adversarial_loss,
@@ -48,6 +47,7 @@ from pytest_semcov.translation.cyclegan_turbo_state import read_state
 from pytest_semcov.translation.cyclegan_turbo_training import TrainingSettings, train_cyclegan_turbo
 from pytest_semcov.translation.cyclegan_turbo_validation import figures_of, validate_by_sufficiency
 from pytest_semcov.translation.diffusion_base import load_base
+from pytest_semcov.translation.selection import unseen
 
 CPU = torch.device("cpu")
 PREPARATION = Preparation((18, 18), (16, 16), True)

@@ -31,11 +31,12 @@ from pytest_semcov import DiffusersTranslator, Failed, ImageList, Translator
 from pytest_semcov.errors import ArgumentError, MissingDependencyError, ModelError
 from pytest_semcov.semantics.descriptors import catalogue
 from pytest_semcov.translation import diffusers_loading
-from pytest_semcov.translation.augmentation import plan_augmentation, translate_plan
 from pytest_semcov.translation.diffusers_kinds import find_pipeline
 from pytest_semcov.translation.diffusers_options import check_steps, parse_spec_options, steps_taken
 from pytest_semcov.translation.diffusers_pipeline import BLOCKED
+from pytest_semcov.translation.selection import plan_augmentation
 from pytest_semcov.translation.specs import load_translator
+from pytest_semcov.translation.translating import translate_plan
 
 PLACES: dict[str, Any] = {"source": "day", "target": "night", "device": "cpu"}
 FAST: dict[str, Any] = {**PLACES, "strength": 0.5, "steps": 4}

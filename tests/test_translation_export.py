@@ -13,9 +13,10 @@ from PIL import Image
 
 from pytest_semcov import ArgumentError, ColourTranslator, ImageFolder, ImageList, SampleDataset, Verdict
 from pytest_semcov.gates.verdict import Outcome, plain
-from pytest_semcov.translation.augmentation import Augmentation, augment, plan_augmentation
+from pytest_semcov.translation.augmentation import Augmentation, augment
 from pytest_semcov.translation.contact_sheet import contact_sheet
 from pytest_semcov.translation.export import check_export_folder, export_augmentation
+from pytest_semcov.translation.selection import plan_augmentation
 
 IDS = ["Street/A.jpg", "street/a.jpg", "street/A.JPG", "aux", "AUX", "night", "Night", "ä", "a\u0308"]
 

@@ -27,13 +27,8 @@ from pytest_semcov import (
 )
 from pytest_semcov.errors import ArgumentError, ModelError
 from pytest_semcov.gates.verdict import Outcome, Verdict
-from pytest_semcov.translation.augmentation import (
-    Augmentation,
-    augment,
-    plan_augmentation,
-    split_for_fitting,
-    unseen,
-)
+from pytest_semcov.translation.augmentation import Augmentation, augment
+from pytest_semcov.translation.selection import plan_augmentation, split_for_fitting, unseen
 from pytest_semcov.translation.specs import load_translator
 
 

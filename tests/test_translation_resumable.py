@@ -14,9 +14,10 @@ from PIL import Image
 
 from pytest_semcov import ArgumentError, ImageFolder, ImageList, ModelError
 from pytest_semcov.data.samples import Box, Dataset
-from pytest_semcov.translation.augmentation import plan_augmentation, translate_plan
 from pytest_semcov.translation.protocol import Failed
 from pytest_semcov.translation.resumable import Translated, translate_into
+from pytest_semcov.translation.selection import plan_augmentation
+from pytest_semcov.translation.translating import translate_plan
 
 IDS = [f"street/{number}.png" for number in range(7)]
 

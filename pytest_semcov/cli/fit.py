@@ -151,7 +151,7 @@ def _images(options: argparse.Namespace, bench: Workbench, settings: Settings) -
         raise ArgumentError("give either DATASET with --semantic, or --source and --target")
     if options.semantic is None:
         raise ArgumentError("DATASET needs --semantic: which of its images are of which category?")
-    from pytest_semcov.translation.augmentation import split_for_fitting
+    from pytest_semcov.translation.selection import split_for_fitting
 
     dataset = dataset_of(options)
     labels = bench.label(dataset, options.semantic, labels=options.labels)

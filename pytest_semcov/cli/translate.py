@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pytest_semcov.data.samples import Dataset, Sample, SampleDataset
     from pytest_semcov.gates.verdict import Verdict
     from pytest_semcov.reporting.progress import ProgressLine
-    from pytest_semcov.translation.augmentation import AugmentationPlan
     from pytest_semcov.translation.protocol import Translator
     from pytest_semcov.translation.resumable import Translated
+    from pytest_semcov.translation.selection import AugmentationPlan
     from pytest_semcov.workbench import Workbench
 
 _SHOWN = 24
@@ -154,8 +154,8 @@ class _Work:
 
     def __init__(self, options: argparse.Namespace, bench: Workbench) -> None:
         from pytest_semcov.data.folder import ImageFolder
-        from pytest_semcov.translation.augmentation import plan_augmentation, unseen
         from pytest_semcov.translation.export import check_export_folder
+        from pytest_semcov.translation.selection import plan_augmentation, unseen
 
         self.bench = bench
         self.by_embedder = options.nearest == "embedder"

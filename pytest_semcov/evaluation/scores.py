@@ -252,6 +252,7 @@ def _detection(
         len(classes),
         sizes=[sample.load().size for sample in samples] if needs_sizes else None,
         keep=keep,
+        thresholds=COCO_THRESHOLDS if metric.threshold is None else (metric.threshold,),
     )
     number = _class_number(metric, classes, predictions.name)
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_semcov.errors import ArgumentError, NonFiniteError, TooFewError, missing_dependency
 from pytest_semcov.metrics.arrays import Doubles, Indices
+from pytest_semcov.metrics.detection_resamples import sorted_detections, weighted_precision
 
 COCO_THRESHOLDS = tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
 """Intersection over union from which a detection counts as a hit: 0.5 to 0.95."""
@@ -74,6 +75,11 @@ class BoxFilter:
     most: int = 100
     drop: bool = False
 
+
+_MANY = 20
+"""From so many resamples on, all are weighed at once."""
+
+_NO_IMAGES = "a resample has no images"
 
 PUBLISHED_FILTER = BoxFilter(
     min_area=100, min_area_share=0.0002, max_aspect=8, border=2, min_score=0.05, drop=True
@@ -187,6 +193,21 @@ def average_precision(matches: Matches, *, draws: ArrayLike | None = None) -> Do
             f"draws are {rows.dtype} of shape {rows.shape}: need (resamples, {matches.images}) whole "
             "numbers, 0 or more"
         )
+    if len(rows) >= _MANY:
+        found = sorted_detections(
+            matches._evaluations, matches.classes, matches.images, len(matches.thresholds)
+        )
+        once = np.ones((1, matches.images), np.intp)
+        if found is not None and np.allclose(
+            weighted_precision(found, once)[0],
+            _accumulate(matches, np.arange(matches.images)),
+            rtol=0,
+            atol=1e-12,
+            equal_nan=True,
+        ):
+            if not rows.any(axis=1).all():
+                raise TooFewError(_NO_IMAGES)
+            return weighted_precision(found, rows)
     return np.stack([_accumulate(matches, np.repeat(np.arange(matches.images), row)) for row in rows])
 
 
@@ -328,7 +349,7 @@ def _accumulate(matches: Matches, drawn: Indices) -> Doubles:
     from faster_coco_eval import faster_eval_api_cpp as library
 
     if not len(drawn):
-        raise TooFewError("a resample has no images")
+        raise TooFewError(_NO_IMAGES)
     parameters = copy.copy(matches._parameters)
     parameters.imgIds = list(range(len(drawn)))
     chosen = [

@@ -15,7 +15,6 @@ import numpy as np
 from pytest_semcov.embedding.fingerprint import hash_description, hash_tensors
 from pytest_semcov.embedding.running import inference, resolve_device
 from pytest_semcov.errors import ArgumentError
-from pytest_semcov.translation.augmentation import unusable
 from pytest_semcov.translation.cyclegan_turbo_files import (
     Notes,
     fill,
@@ -31,6 +30,7 @@ from pytest_semcov.translation.cyclegan_turbo_network import (
 )
 from pytest_semcov.translation.diffusion_base import Caption, encode_caption, load_base, need_libraries
 from pytest_semcov.translation.protocol import Failed, check_seeds
+from pytest_semcov.translation.translating import unusable
 
 if TYPE_CHECKING:
     import torch

@@ -10,8 +10,9 @@ from pytest_semcov.embedding.extraction import extract
 from pytest_semcov.embedding.protocols import Embedder
 from pytest_semcov.gates.sufficiency import sufficiency_verdict
 from pytest_semcov.gates.verdict import Plain, Verdict, plain
-from pytest_semcov.translation.augmentation import plan_augmentation, translate_plan
 from pytest_semcov.translation.protocol import Failed, Translator
+from pytest_semcov.translation.selection import plan_augmentation
+from pytest_semcov.translation.translating import translate_plan
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -13,7 +13,6 @@ import numpy as np
 from pytest_semcov.embedding.fingerprint import hash_description, library_versions
 from pytest_semcov.embedding.running import inference
 from pytest_semcov.errors import ArgumentError
-from pytest_semcov.translation.augmentation import unusable
 from pytest_semcov.translation.diffusers_kinds import find_pipeline, quiet
 from pytest_semcov.translation.diffusers_loading import LoadedPipeline, load_pipeline
 from pytest_semcov.translation.diffusers_options import (
@@ -27,6 +26,7 @@ from pytest_semcov.translation.diffusers_options import (
 from pytest_semcov.translation.diffusers_sizes import parse_preparation
 from pytest_semcov.translation.diffusion_base import need_libraries
 from pytest_semcov.translation.protocol import Failed, check_seeds
+from pytest_semcov.translation.translating import unusable
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -21,12 +21,9 @@ from pytest_semcov.embedding.protocols import Embedder, Progress
 from pytest_semcov.embedding.specs import load_embedder
 from pytest_semcov.errors import ArgumentError, TooFewError
 from pytest_semcov.gates.verdict import Plain
-from pytest_semcov.translation.augmentation import (
-    plan_augmentation,
-    split_for_fitting,
-    translate_plan,
-)
 from pytest_semcov.translation.protocol import Failed, Translator
+from pytest_semcov.translation.selection import plan_augmentation, split_for_fitting
+from pytest_semcov.translation.translating import translate_plan
 from pytest_semcov.translation.tuning_score import (
     FEWEST_REFERENCE,
     FEWEST_SOURCES,

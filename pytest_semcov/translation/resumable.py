@@ -23,12 +23,6 @@ from pytest_semcov.data.decoding import FileSource
 from pytest_semcov.data.exported import IMAGE_FORMATS, encoded, provenance_record
 from pytest_semcov.data.samples import Dataset, Sample, SampleDataset, take_provenance
 from pytest_semcov.errors import ArgumentError, ImageError
-from pytest_semcov.translation.augmentation import (
-    BATCH,
-    AugmentationPlan,
-    synthetic_sample,
-    translate_in_batches,
-)
 from pytest_semcov.translation.contact_sheet import SHEET
 from pytest_semcov.translation.export import (
     METADATA,
@@ -42,6 +36,8 @@ from pytest_semcov.translation.export import (
     write_lines,
 )
 from pytest_semcov.translation.export_coco import INSTANCES
+from pytest_semcov.translation.selection import AugmentationPlan
+from pytest_semcov.translation.translating import BATCH, synthetic_sample, translate_in_batches
 
 if TYPE_CHECKING:
     from pytest_semcov.translation.protocol import Translator
