@@ -16,9 +16,10 @@ from pytest_semcov import Failed, ImageList, RenderedScenes, SceneTranslator, Tr
 from pytest_semcov.data.samples import Sample, SampleDataset
 from pytest_semcov.embedding.cache import EmbeddingCache
 from pytest_semcov.errors import ArgumentError, TooFewError
-from pytest_semcov.translation.prompt_tuning import PromptSetting, TunedPrompt, TunedTranslator, tune_prompt
+from pytest_semcov.translation.prompt_tuning import tune_prompt
 from pytest_semcov.translation.selection import fitted_on, split_for_fitting, unseen
 from pytest_semcov.translation.structure import structure_kept
+from pytest_semcov.translation.tuned_prompt import PromptSetting, TunedPrompt, TunedTranslator
 
 IDEAL = SceneTranslator("day_night", source="day", target="night")
 PHRASES = ("fog", "nighttime", "noise")
