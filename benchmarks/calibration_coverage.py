@@ -25,7 +25,7 @@ from pytest_semcov.gates.labels import label_reliability_verdict
 from pytest_semcov.gates.verdict import Outcome
 from pytest_semcov.semantics.combinations import combination_evidence
 from pytest_semcov.semantics.evidence import gather_evidence
-from pytest_semcov.semantics.labelling import UNCERTAIN, Labels
+from pytest_semcov.semantics.labels import UNCERTAIN, Labels
 from pytest_semcov.semantics.reliability import measure_reliability
 
 GATES = ("coverage", "scan", "combinations", "labels")

@@ -23,7 +23,7 @@ from pytest_semcov.gates.scan import scan_verdict
 from pytest_semcov.gates.verdict import Outcome, Verdict
 from pytest_semcov.semantics.evidence import gather_evidence
 from pytest_semcov.semantics.importance import importance, permutations_for
-from pytest_semcov.semantics.labelling import Labels
+from pytest_semcov.semantics.labels import Labels
 
 Rows = NDArray[np.float32]
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:  # the same table for type checkers, which do not run __getatt
     from pytest_semcov.semantics.calibration import LabelCalibration as LabelCalibration
     from pytest_semcov.semantics.descriptors import Descriptor as Descriptor
     from pytest_semcov.semantics.descriptors import catalogue as catalogue
-    from pytest_semcov.semantics.labelling import Labels as Labels
+    from pytest_semcov.semantics.labels import Labels as Labels
     from pytest_semcov.settings import Settings as Settings
     from pytest_semcov.translation.augmentation import AugmentedDataset as AugmentedDataset
     from pytest_semcov.translation.augmentation import augment as augment
@@ -111,7 +111,7 @@ _PUBLIC = {
     "ImageFolder": "data.folder",
     "ImageList": "data.arrays",
     "LabelCalibration": "semantics.calibration",
-    "Labels": "semantics.labelling",
+    "Labels": "semantics.labels",
     "MaiteDataset": "data.maite",
     "ModelError": "errors",
     "ModelUnderTest": "evaluation.models",

@@ -15,7 +15,7 @@ from pytest_semcov.judging_synthetic import judge_translated
 
 if TYPE_CHECKING:
     from pytest_semcov.gates.verdict import Verdict
-    from pytest_semcov.semantics.labelling import Labels
+    from pytest_semcov.semantics.labels import Labels
     from pytest_semcov.translation.augmentation import Augmentation
     from pytest_semcov.translation.protocol import Translator
     from pytest_semcov.workbench import Workbench

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_semcov.metrics.cluster_recall import Assignments
     from pytest_semcov.semantics.descriptors import Descriptor
     from pytest_semcov.semantics.importance import Importance
-    from pytest_semcov.semantics.labelling import Labels
+    from pytest_semcov.semantics.labels import Labels
     from pytest_semcov.semantics.ranking import Ranking, RankingAcrossEmbedders
     from pytest_semcov.workbench import Workbench
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.semantics.bench import compare_descriptors, part_layouts, wording_layouts
 from pytest_semcov.semantics.bench_table import DescriptorBench
-from pytest_semcov.semantics.calibration import LabelCalibration, Method, calibrate_labels
-from pytest_semcov.semantics.labelling import UNCERTAIN, Labels, label_zero_shot, labels_from
+from pytest_semcov.semantics.calibration import LabelCalibration, calibrate_labels
+from pytest_semcov.semantics.calibration_curves import Method
+from pytest_semcov.semantics.labelling import label_zero_shot, labels_from
+from pytest_semcov.semantics.labels import UNCERTAIN, Labels
 from pytest_semcov.semantics.texts import TextMemory
 
 if TYPE_CHECKING:

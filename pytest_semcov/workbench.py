@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_semcov.semantics.bench_table import DescriptorBench
     from pytest_semcov.semantics.calibration import LabelCalibration
     from pytest_semcov.semantics.descriptors import Descriptor
-    from pytest_semcov.semantics.labelling import Labels
+    from pytest_semcov.semantics.labels import Labels
     from pytest_semcov.semantics.ranking import Ranking, RankingAcrossEmbedders
     from pytest_semcov.translation.augmentation import Augmentation
     from pytest_semcov.translation.protocol import Translator
@@ -309,7 +309,8 @@ class Workbench:
             least = self.settings.min_certainty
             return calibration.abstaining(found, descriptor, min_probability=least)
         from pytest_semcov.semantics.descriptors import Descriptor
-        from pytest_semcov.semantics.labelling import Labels, label_zero_shot, labels_from
+        from pytest_semcov.semantics.labelling import label_zero_shot, labels_from
+        from pytest_semcov.semantics.labels import Labels
 
         name = semantic if isinstance(semantic, str) else semantic.name
         if labels is None:
@@ -407,7 +408,7 @@ class Workbench:
         """Raise UnknownSemanticError if the encoder has a card that is silent on this or on such images."""
         from pytest_semcov.errors import UnknownSemanticError
         from pytest_semcov.judging_coverage import card_label_error, is_rendered
-        from pytest_semcov.semantics.labelling import check_known
+        from pytest_semcov.semantics.texts import check_known
 
         encoder = self.encoder
         check_known(encoder, descriptor, protocol=self.settings.protocol)

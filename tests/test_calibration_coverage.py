@@ -11,7 +11,7 @@ from calibration_coverage import GATES, Labeller, cells
 from scipy.stats import binom
 
 from pytest_semcov.gates.verdict import Outcome
-from pytest_semcov.semantics.labelling import UNCERTAIN
+from pytest_semcov.semantics.labels import UNCERTAIN
 
 HIGHEST_WRONG = 0.08
 

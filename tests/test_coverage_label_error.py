@@ -14,7 +14,7 @@ from pytest_semcov.gates.figures import LabelError, SemanticEvidence
 from pytest_semcov.gates.verdict import Outcome
 from pytest_semcov.metrics.label_error import corrected_count, most_errors
 from pytest_semcov.semantics.evidence import gather_evidence
-from pytest_semcov.semantics.labelling import Labels
+from pytest_semcov.semantics.labels import Labels
 
 
 def test_rogan_gladen_by_hand() -> None:

@@ -21,7 +21,8 @@ from pytest_semcov.gates.verdict import Outcome
 from pytest_semcov.metrics.arrays import canonical_order
 from pytest_semcov.semantics.evidence import gather_evidence
 from pytest_semcov.semantics.importance import deduce_cluster_recall, importance
-from pytest_semcov.semantics.labelling import Labels, labels_from
+from pytest_semcov.semantics.labelling import labels_from
+from pytest_semcov.semantics.labels import Labels
 
 
 class Photographs:

@@ -23,12 +23,12 @@ from pytest_semcov import (
 )
 from pytest_semcov.errors import ArgumentError, TooFewError
 from pytest_semcov.semantics.calibration import (
-    Curve,
     LabelCalibration,
     calibrate_labels,
     descriptor_fingerprint,
     reliability_table,
 )
+from pytest_semcov.semantics.calibration_curves import Curve
 
 TIME = Descriptor("time", {"day": "daytime", "night": "nighttime"})
 SCALE = 100.0

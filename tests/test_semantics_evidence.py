@@ -11,7 +11,8 @@ from pytest_semcov.semantics.candidates import nearest_candidates
 from pytest_semcov.semantics.combinations import combination_evidence
 from pytest_semcov.semantics.descriptors import Descriptor
 from pytest_semcov.semantics.evidence import gather_evidence
-from pytest_semcov.semantics.labelling import Labels, label_zero_shot
+from pytest_semcov.semantics.labelling import label_zero_shot
+from pytest_semcov.semantics.labels import Labels
 
 
 def labels_of(

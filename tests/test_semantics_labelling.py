@@ -15,14 +15,9 @@ from pytest_semcov.gates.coverage import coverage_verdict
 from pytest_semcov.gates.verdict import Outcome
 from pytest_semcov.semantics.descriptors import BASE_SEMANTICS, Descriptor, catalogue
 from pytest_semcov.semantics.evidence import gather_evidence, unlabelled_evidence
-from pytest_semcov.semantics.labelling import (
-    Labels,
-    check_known,
-    label_zero_shot,
-    labels_from,
-    paraphrase_codes,
-)
-from pytest_semcov.semantics.texts import text_directions
+from pytest_semcov.semantics.labelling import label_zero_shot, labels_from, paraphrase_codes
+from pytest_semcov.semantics.labels import Labels
+from pytest_semcov.semantics.texts import check_known, text_directions
 
 THREE = Descriptor("three", {"a": ("text a",), "b": ("text b",), "c": ("text c",)})
 AXES = {"text a": (1, 0, 0, 0), "text b": (0, 1, 0, 0), "text c": (0, 0, 1, 0)}

@@ -14,7 +14,8 @@ from pytest_semcov.errors import ArgumentError, UnknownSemanticError
 from pytest_semcov.gates.labels import label_reliability_verdict
 from pytest_semcov.gates.verdict import Outcome
 from pytest_semcov.semantics.descriptors import Descriptor
-from pytest_semcov.semantics.labelling import Labels, paraphrase_codes
+from pytest_semcov.semantics.labelling import paraphrase_codes
+from pytest_semcov.semantics.labels import Labels
 from pytest_semcov.semantics.reliability import (
     fleiss_kappa,
     measure_reliability,

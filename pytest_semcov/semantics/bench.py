@@ -19,7 +19,8 @@ from pytest_semcov.metrics.classification import balanced_accuracy, count_classe
 from pytest_semcov.metrics.resampling import expanded_interval, independent, resample, with_prior
 from pytest_semcov.semantics.bench_table import BenchRow, DescriptorBench
 from pytest_semcov.semantics.descriptors import Descriptor
-from pytest_semcov.semantics.labelling import UNCERTAIN, Labels, label_zero_shot, paraphrase_codes
+from pytest_semcov.semantics.labelling import label_zero_shot, paraphrase_codes
+from pytest_semcov.semantics.labels import UNCERTAIN, Labels
 from pytest_semcov.semantics.reliability import wording_agreement
 from pytest_semcov.semantics.texts import TextMemory, wordings
 

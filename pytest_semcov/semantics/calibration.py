@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,17 @@ from pytest_semcov.gates.verdict import Plain, plain
 from pytest_semcov.metrics.arrays import Doubles
 from pytest_semcov.metrics.intervals import clopper_pearson
 from pytest_semcov.semantics.bench import signed_margin
+from pytest_semcov.semantics.calibration_curves import (
+    Curve,
+    Method,
+    fit_curves,
+    grouped_folds,
+    held_out_probabilities,
+    log_loss_of,
+    probabilities_of,
+)
 from pytest_semcov.semantics.descriptors import Descriptor
-from pytest_semcov.semantics.labelling import UNCERTAIN, Labels
-
-Method = Literal["isotonic", "logistic"]
+from pytest_semcov.semantics.labels import UNCERTAIN, Labels
 
 FEWEST_LABELS = 10
 """Known labels of each category that a logistic curve needs."""
@@ -29,35 +36,8 @@ FEWEST_LABELS = 10
 FEWEST_FOR_ISOTONIC = 50
 """Known labels of each category that an isotonic curve needs: it has no shape of its own to rely on."""
 
-_FOLDS = 5
 _BINS = 5
 _FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A rising curve from a signed margin to the probability of a category.
-
-    Parameters
-    ----------
-    method
-        ``"logistic"``: 1 / (1 + exp(-(slope · margin + intercept))). ``"isotonic"``: straight between knots
-        and level outside of them.
-    values
-        ``(slope, intercept)``, or the knots' margins followed by their probabilities.
-    """
-
-    method: Method
-    values: tuple[float, ...]
-
-    def __call__(self, margin: Doubles) -> Doubles:
-        """Return ``(n,)`` probabilities in (0, 1)."""
-        if self.method == "logistic":
-            slope, intercept = self.values
-            found: Doubles = 1.0 / (1.0 + np.exp(np.clip(-(slope * margin + intercept), -700, 700)))
-            return found
-        knots = len(self.values) // 2
-        return np.asarray(np.interp(margin, self.values[:knots], self.values[knots:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +105,7 @@ class LabelCalibration:
             If the labels are of another semantic or encoder, or were made with another descriptor.
         """
         self._check(labels, descriptor)
-        return _probabilities(self.curves, _margins(labels))
+        return probabilities_of(self.curves, _margins(labels))
 
     def certainty(self, labels: Labels, descriptor: Descriptor) -> Doubles:
         """Return ``(n,)`` probability that the nearest category is the right one."""
@@ -305,9 +285,9 @@ def calibrate_labels(
     methods: list[Method] = ["logistic"] if method == "auto" else [method]
     if method == "auto" and min(truth.counts().values()) >= FEWEST_FOR_ISOTONIC:
         methods.append("isotonic")
-    folds = _folds(truth.codes, kept, seed)
-    held_out = {each: _held_out(each, margins, truth.codes, folds) for each in methods}
-    losses: dict[str, float] = {each: _log_loss(found, truth.codes) for each, found in held_out.items()}
+    folds = grouped_folds(truth.codes, kept, seed)
+    held_out = {each: held_out_probabilities(each, margins, truth.codes, folds) for each in methods}
+    losses: dict[str, float] = {each: log_loss_of(found, truth.codes) for each, found in held_out.items()}
     best = min(methods, key=lambda each: losses[each])
     right = held_out[best][np.arange(len(truth)), chosen.top]
     if chosen.probability is not None and len(labels.categories) == 2:
@@ -316,7 +296,7 @@ def calibrate_labels(
     return LabelCalibration(
         labels.semantic,
         labels.categories,
-        _fit_all(best, margins, truth.codes),
+        fit_curves(best, margins, truth.codes),
         best,
         labels.encoder,
         labels.encoder_fingerprint,
@@ -358,72 +338,3 @@ def _margins(labels: Labels) -> Doubles:
     """Return ``(n, curves)`` signed margins: of two categories that of the second, else of each."""
     count = len(labels.categories)
     return np.column_stack([signed_margin(labels, code) for code in ([1] if count == 2 else range(count))])
-
-
-def _probabilities(curves: Sequence[Curve], margins: Doubles) -> Doubles:
-    found = np.column_stack([curve(margins[:, number]) for number, curve in enumerate(curves)])
-    if len(curves) == 1:
-        return np.column_stack([1 - found[:, 0], found[:, 0]])
-    scaled: Doubles = found / found.sum(axis=1, keepdims=True)
-    return scaled
-
-
-def _fit_all(method: Method, margins: Doubles, codes: NDArray[np.int64]) -> tuple[Curve, ...]:
-    curves = range(margins.shape[1])
-    return tuple(
-        _fit(method, margins[:, number], codes == (1 if len(curves) == 1 else number)) for number in curves
-    )
-
-
-def _fit(method: Method, margin: Doubles, members: NDArray[np.bool_]) -> Curve:
-    from sklearn.isotonic import IsotonicRegression
-    from sklearn.linear_model import LogisticRegression
-
-    positive, images = int(members.sum()), len(members)
-    if method == "isotonic":
-        # Within these bounds, as Platt's targets are: n labels do not show a probability of 0 or 1.
-        fitted = IsotonicRegression(y_min=1 / (images + 2), y_max=(images + 1) / (images + 2)).fit(
-            margin, members
-        )
-        return Curve(method, (*fitted.X_thresholds_.tolist(), *fitted.y_thresholds_.tolist()))
-    high, low = (positive + 1) / (positive + 2), 1 / (images - positive + 2)
-    target = np.where(members, high, low)
-    scale = float(margin.std()) or 1.0
-    # A soft target is the image twice, as either side, weighing its target and the rest.
-    column = np.concatenate([margin, margin])[:, None] / scale
-    sides = np.repeat([1, 0], images)
-    model = LogisticRegression(C=1e4).fit(column, sides, sample_weight=np.concatenate([target, 1 - target]))
-    return Curve(method, (max(float(model.coef_[0, 0]), 0.0) / scale, float(model.intercept_[0])))
-
-
-def _folds(codes: NDArray[np.int64], groups: Sequence[object] | None, seed: int) -> list[tuple[Any, Any]]:
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-
-    if groups is None:
-        return list(StratifiedKFold(_FOLDS, shuffle=True, random_state=seed).split(codes, codes))
-    names = np.unique([str(group) for group in groups], return_inverse=True)[1]
-    for code in np.unique(codes):
-        if len(np.unique(names[codes == code])) < 2:
-            raise TooFewError("known labels of a category come from one group: need two groups at least")
-    splits = min(_FOLDS, int(names.max()) + 1)
-    folds = list(StratifiedGroupKFold(splits, shuffle=True, random_state=seed).split(codes, codes, names))
-    present = len(np.unique(codes))
-    whole = [fold for fold in folds if len(np.unique(codes[fold[0]])) == present]
-    if len(whole) < len(folds):
-        raise TooFewError("known labels of a category come from too few groups to be left out in turn")
-    return folds
-
-
-def _held_out(
-    method: Method, margins: Doubles, codes: NDArray[np.int64], folds: Sequence[tuple[Any, Any]]
-) -> Doubles:
-    """Return ``(n, K)`` probabilities of each image by curves fitted without its fold."""
-    count = 2 if margins.shape[1] == 1 else margins.shape[1]
-    found = np.empty((len(codes), count))
-    for fitted, left_out in folds:
-        found[left_out] = _probabilities(_fit_all(method, margins[fitted], codes[fitted]), margins[left_out])
-    return found
-
-
-def _log_loss(probabilities: Doubles, codes: NDArray[np.int64]) -> float:
-    return float(-np.log(probabilities[np.arange(len(codes)), codes]).mean())

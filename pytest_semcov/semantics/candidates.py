@@ -9,7 +9,7 @@ from pytest_semcov.errors import ArgumentError
 from pytest_semcov.gates.figures import Candidate
 from pytest_semcov.metrics.arrays import as_doubles
 from pytest_semcov.metrics.neighbours import nearest_neighbours
-from pytest_semcov.semantics.labelling import UNCERTAIN, Labels
+from pytest_semcov.semantics.labels import UNCERTAIN, Labels
 
 _NEIGHBOURS = 5
 _MOST_REFERENCES = 1_000

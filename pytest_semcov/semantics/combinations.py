@@ -9,7 +9,7 @@ import numpy as np
 
 from pytest_semcov.errors import ArgumentError
 from pytest_semcov.gates.figures import SemanticEvidence
-from pytest_semcov.semantics.labelling import UNCERTAIN, Labels
+from pytest_semcov.semantics.labels import UNCERTAIN, Labels
 
 _JOIN = " × "
 

@@ -12,7 +12,7 @@ from pytest_semcov.errors import ArgumentError, UnknownSemanticError
 from pytest_semcov.gates.figures import LabelError, SemanticEvidence
 from pytest_semcov.semantics.candidates import nearest_candidates
 from pytest_semcov.semantics.importance import Importance
-from pytest_semcov.semantics.labelling import Labels
+from pytest_semcov.semantics.labels import Labels
 
 
 def gather_evidence(

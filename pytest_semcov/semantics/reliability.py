@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_semcov.errors import ArgumentError, UnknownSemanticError
 from pytest_semcov.gates.figures import LabelMatches, LabelReliability, WordingAgreement
-from pytest_semcov.semantics.labelling import UNCERTAIN, Labels
+from pytest_semcov.semantics.labels import UNCERTAIN, Labels
 
 _LISTED = 10
 
