@@ -12,7 +12,8 @@ from pytest_semcov.errors import ArgumentError, UnknownSemanticError
 from pytest_semcov.gates.consensus import check_rule, joined_verdict
 from pytest_semcov.gates.sufficiency import sufficiency_verdict
 from pytest_semcov.gates.verdict import Criterion, Outcome, Verdict
-from pytest_semcov.judging_coverage import embedded_samples, provenance
+from pytest_semcov.judging_coverage import provenance
+from pytest_semcov.measuring import embedded_samples
 from pytest_semcov.metrics.arrays import as_embeddings
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ from pytest_semcov.gates.figures import SMALLEST_KNOWN, SemanticEvidence
 from pytest_semcov.gates.margins import ideal_margins, real_images_needed, usual_real_images
 from pytest_semcov.gates.needs import Need, Plan
 from pytest_semcov.gates.representation import Representation, judge, percent
-from pytest_semcov.judging_coverage import bars, measure, provenance
+from pytest_semcov.judging_coverage import bars, provenance
+from pytest_semcov.measuring import measure
 from pytest_semcov.metrics.power import PLANNED, images_for_count, images_for_lift, images_for_share
 
 if TYPE_CHECKING:
     from pytest_semcov.data.samples import Dataset
     from pytest_semcov.embedding.protocols import Embeddings
-    from pytest_semcov.judging_coverage import Measured
+    from pytest_semcov.measuring import Measured
     from pytest_semcov.semantics.descriptors import Descriptor
     from pytest_semcov.workbench import Workbench
 

@@ -407,7 +407,7 @@ class Workbench:
     def _check_known(self, dataset: Dataset, descriptor: Descriptor) -> None:
         """Raise UnknownSemanticError if the encoder has a card that is silent on this or on such images."""
         from pytest_semcov.errors import UnknownSemanticError
-        from pytest_semcov.judging_coverage import card_label_error, is_rendered
+        from pytest_semcov.labelling import card_label_error, is_rendered
         from pytest_semcov.semantics.texts import check_known
 
         encoder = self.encoder
@@ -433,7 +433,7 @@ class Workbench:
         self, dataset: Dataset, semantics: Sequence[str | Descriptor] | None = None, **arguments: Any
     ) -> Verdict:
         """Judge many semantics; as :func:`~pytest_semcov.assert_no_uncovered_semantics`."""
-        from pytest_semcov.judging_coverage import judge_scan
+        from pytest_semcov.judging_scan import judge_scan
 
         return judge_scan(self, dataset, semantics, **arguments)
 
@@ -453,7 +453,7 @@ class Workbench:
 
     def agreement(self, dataset: Dataset, embedders: Sequence[object], **arguments: Any) -> Verdict:
         """Judge embedders; as :func:`~pytest_semcov.assert_embedders_agree`."""
-        from pytest_semcov.judging_coverage import judge_agreement
+        from pytest_semcov.judging_scan import judge_agreement
 
         return judge_agreement(self, dataset, embedders, **arguments)
 
@@ -514,7 +514,7 @@ class Workbench:
         Ranking or RankingAcrossEmbedders
             By lift of cluster recall; with several embedders by their mean rank.
         """
-        from pytest_semcov.judging_coverage import rank_semantics
+        from pytest_semcov.judging_scan import rank_semantics
 
         return rank_semantics(self, dataset, semantics, **arguments)
 

@@ -73,7 +73,7 @@ def modules() -> list[Path]:
 
 def area(name: str) -> str:
     """Return the row of the table that a top-level module or folder belongs to."""
-    if name.startswith("judging_") or name in ("augmenting", "planning"):
+    if name.startswith("judging_") or name in ("augmenting", "labelling", "measuring", "planning"):
         return "workbench"
     return "assertions" if name.startswith("assertions_") else name
 
