@@ -301,79 +301,9 @@ class Workbench:
             If known labels do not fit the data set or the semantic, or a calibration is given for known
             labels, or was learnt with another encoder or descriptor.
         """
-        if calibration is not None:
-            if labels is not None:
-                raise ArgumentError("labels= are known: calibration= is for those of the encoder")
-            descriptor = self.descriptor(semantic)
-            found = self.with_settings(labels={}, protocol="matched").label(dataset, descriptor)
-            least = self.settings.min_certainty
-            return calibration.abstaining(found, descriptor, min_probability=least)
-        from pytest_semcov.semantics.descriptors import Descriptor
-        from pytest_semcov.semantics.labelling import label_zero_shot, labels_from
-        from pytest_semcov.semantics.labels import Labels
+        from pytest_semcov.labelling import label
 
-        name = semantic if isinstance(semantic, str) else semantic.name
-        if labels is None:
-            labels = self._label_column(name)
-        if isinstance(labels, Labels):
-            return labels.for_ids(dataset.ids)
-        if labels is not None:
-            known = self.descriptors.get(name) if isinstance(semantic, str) else semantic
-            classes = getattr(dataset, "classes", ())
-            if known is None and labels == "label" and len(classes) > 1:
-                known = Descriptor.from_labels(name, classes)  # class folders without images count too
-            source: Any = labels
-            found = labels_from(dataset, name, source, descriptor=known)
-            if len(found) and labels == "label" and found.uncertain == len(found):
-                raise ArgumentError(
-                    f"labels of {name!r}: no image has a label. The names of class folders are labels where "
-                    "there are two or more: make an empty folder for the category that is missing"
-                )
-            return found
-        descriptor, encoder, settings = self.descriptor(semantic), self.encoder, self.settings
-        self._check_known(dataset, descriptor)
-        if not len(dataset):
-            return labels_from(dataset, name, {}, descriptor=descriptor)
-        embeddings = self.encode(dataset)
-        return self.shared.once(
-            (
-                "labels",
-                dataset.fingerprint(),
-                encoder.fingerprint,
-                descriptor,
-                settings.min_certainty,
-                settings.protocol,
-                embeddings.ids,
-            ),
-            lambda: label_zero_shot(
-                embeddings,
-                encoder,
-                descriptor,
-                min_certainty=settings.min_certainty,
-                protocol=settings.protocol,
-            ),
-        )
-
-    def _label_column(self, semantic: str) -> str | None:
-        """Return the column that the settings name for a semantic.
-
-        Raises
-        ------
-        ArgumentError
-            If they name none, but one for a semantic of nearly this name that does not exist.
-        """
-        from difflib import get_close_matches
-
-        columns = self.settings.labels
-        if semantic in columns or not columns:
-            return columns.get(semantic)
-        strange = [name for name in columns if name not in self.descriptors]
-        meant = get_close_matches(semantic, strange, n=1, cutoff=0.8)
-        if meant:
-            raise ArgumentError(
-                f"semcov_labels names {meant[0]!r}, and there is no such semantic; did you mean {semantic!r}?"
-            )
-        return None
+        return label(self, dataset, semantic, labels=labels, calibration=calibration)
 
     def check(self, dataset: object, semantic: str | Descriptor, *, labels: object = None) -> None:
         """Find mistakes in names and known labels before anything slow is done.
@@ -384,12 +314,12 @@ class Workbench:
             If there is no such semantic, or known labels do not fit; or ``dataset`` is no data set.
         """
         from pytest_semcov.data.samples import Dataset
+        from pytest_semcov.labelling import label_column, name_of
 
         if not isinstance(dataset, Dataset):
             hint = f": give ImageFolder({dataset!r})" if isinstance(dataset, str) else ""
             raise ArgumentError(f"need a data set, not {dataset!r}{hint}")
-        name = semantic if isinstance(semantic, str) else semantic.name
-        if labels is not None or self._label_column(name) is not None:
+        if labels is not None or label_column(self, name_of(semantic)) is not None:
             self.label(dataset, semantic, labels=labels)
         else:
             self.descriptor(semantic)
@@ -397,29 +327,13 @@ class Workbench:
     def knows(self, dataset: Dataset, semantic: str | Descriptor) -> bool:
         """Whether the encoder can label this semantic on such images with known or general competence."""
         from pytest_semcov.errors import UnknownSemanticError
+        from pytest_semcov.labelling import check_labelled
 
         try:
-            self._check_known(dataset, self.descriptor(semantic))
+            check_labelled(self, dataset, self.descriptor(semantic))
         except UnknownSemanticError:
             return False
         return True
-
-    def _check_known(self, dataset: Dataset, descriptor: Descriptor) -> None:
-        """Raise UnknownSemanticError if the encoder has a card that is silent on this or on such images."""
-        from pytest_semcov.errors import UnknownSemanticError
-        from pytest_semcov.labelling import card_label_error, is_rendered
-        from pytest_semcov.semantics.texts import check_known
-
-        encoder = self.encoder
-        check_known(encoder, descriptor, protocol=self.settings.protocol)
-        if encoder.semantics is None:
-            return
-        rendered = is_rendered(dataset)
-        if not card_label_error(encoder, descriptor.name, rendered=rendered):
-            images = "rendered scenes" if rendered else "photographs"
-            raise UnknownSemanticError(
-                descriptor.name, encoder.name, f"its card does not say how often it is right on {images}"
-            )
 
     # -- verdicts --------------------------------------------------------------------------------------
 
