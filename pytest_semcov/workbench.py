@@ -100,38 +100,28 @@ class Workbench:
         given = {name: value for name, value in changes.items() if value is not None}
         if not given:
             return self
-        return Workbench(
+        return self._sharing(
             self.settings.override(given, where="argument"),
             encoder=None if "encoder" in given else self._encoder,
             embedder=None if "embedder" in given else self._embedder,
-            descriptors=self._descriptors,
-            translators=self._translators,
-            cache=self._cache,
-            progress=self.progress,
-            shared=self.shared,
         )
 
     def with_embedder(self, embedder: object) -> Workbench:
         """Return a workbench with another embedder (a spec or an object) that shares everything else."""
         self._encoder = _provided(self._encoder, self.settings.encoder)  # a factory is called once for both
-        return Workbench(
-            self.settings,
-            encoder=self._encoder,
-            embedder=embedder,
-            descriptors=self._descriptors,
-            translators=self._translators,
-            cache=self._cache,
-            progress=self.progress,
-            shared=self.shared,
-        )
+        return self._sharing(self.settings, encoder=self._encoder, embedder=embedder)
 
     def with_encoder(self, encoder: object) -> Workbench:
         """Return a workbench with another encoder (a spec or an object) that shares everything else."""
         self._embedder = _provided(self._embedder, self.settings.embedder)
+        return self._sharing(self.settings, encoder=encoder, embedder=self._embedder)
+
+    def _sharing(self, settings: Settings, *, encoder: object, embedder: object) -> Workbench:
+        """Return a workbench that shares all but settings and models."""
         return Workbench(
-            self.settings,
+            settings,
             encoder=encoder,
-            embedder=self._embedder,
+            embedder=embedder,
             descriptors=self._descriptors,
             translators=self._translators,
             cache=self._cache,
