@@ -13,14 +13,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run_example(name: str, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_example(
+    name: str, cache: Path, *arguments: str, timeout: int = 300
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"examples/{name}", *arguments],
         cwd=ROOT,
         env={**os.environ, "SEMCOV_CACHE_DIR": str(cache), "HF_HUB_OFFLINE": "1", "COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout,
         check=False,
     )
 
@@ -54,3 +56,14 @@ def test_release_gate_without_photographs_skips_with_the_reason(tmp_path: Path) 
 
     assert result.returncode == 0, result.stdout + result.stderr
     assert "no folder /no/such/folder: give one with --images" in result.stdout
+
+
+@pytest.mark.slow
+def test_model_choice_flips(tmp_path: Path) -> None:
+    """Two models of two kinds are trained, and a translator: about four minutes of one core."""
+    pytest.importorskip("faster_coco_eval")
+
+    result = run_example("model_choice", tmp_path, timeout=1500)
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r"\b20 passed\b", result.stdout), result.stdout
