@@ -35,9 +35,10 @@ def assert_model_preferred(
     Parameters
     ----------
     new
-        The model that should be better: a model under test, its spec, or a mapping with its name.
+        The model that should be better: its name among those of the fixture ``semcov_models``, a model under
+        test, a spec, or a mapping name → model.
     old
-        One model or several (sequence, or mapping name → model).
+        One model or several (names, a sequence, or a mapping name → model).
     dataset
         The images, with labels or boxes.
     metric
@@ -84,7 +85,7 @@ def assert_same_choice(
     Parameters
     ----------
     models
-        At least two: a mapping name → model, or a sequence.
+        At least two: names, a sequence, or a mapping name → model.
     improved, ideal
         The data sets, at the same mix (see :func:`pytest_semcov.improved` and :func:`pytest_semcov.ideal`).
     metric, workbench, **options
@@ -124,7 +125,7 @@ def assert_synthetic_behaves_like_real(
     Parameters
     ----------
     models
-        A mapping name → model, a sequence, or one model.
+        Names, a mapping name → model, a sequence, or one model.
     synthetic
         Synthetic images of the uncovered category.
     real_uncovered
@@ -175,7 +176,7 @@ def assert_condition_gap(
     Parameters
     ----------
     model
-        A model under test, or its spec.
+        A model under test, its name, or a spec.
     dataset
         The images, with labels or boxes.
     semantic

@@ -97,6 +97,12 @@ def semcov_translators(pytestconfig: pytest.Config) -> Mapping[str, Any]:
 
 
 @pytest.fixture(scope="session")
+def semcov_models(pytestconfig: pytest.Config) -> Mapping[str, Any]:
+    """Return models under test by name: objects, modules or specs (default: the ini key semcov_models)."""
+    return dict(pytestconfig.stash[SETTINGS].models)
+
+
+@pytest.fixture(scope="session")
 def semcov_embeddings(request: pytest.FixtureRequest, semcov_dataset: Dataset) -> Embeddings:
     """Return embeddings of semcov_dataset by semcov_embedder, computed once and kept in the cache."""
     return make_workbench(request, request.config.stash[SETTINGS]).embed(semcov_dataset)
@@ -184,6 +190,7 @@ def make_workbench(
         embedder=named.get("embedder") or (lambda: request.getfixturevalue("semcov_embedder")),
         descriptors=lambda: request.getfixturevalue("semcov_descriptors"),
         translators=lambda: request.getfixturevalue("semcov_translators"),
+        models=lambda: request.getfixturevalue("semcov_models"),
         progress=progress(request.config),
         shared=shared(request.config),
     )
@@ -205,6 +212,7 @@ def workbench_of(item: pytest.Item) -> Workbench:
     return Workbench(
         settings,
         translators=settings.translators,
+        models=settings.models,
         progress=progress(item.config),
         shared=shared(item.config),
     )

@@ -72,7 +72,8 @@ def named_models(bench: Workbench, models: object) -> dict[str, ModelUnderTest]:
     bench
         Loads specs once.
     models
-        A mapping name → model (or spec), a sequence of models, or one model.
+        A mapping name → model (or spec), a sequence of models, or one model; each may be the name of one of
+        the workbench's.
 
     Raises
     ------
@@ -83,10 +84,13 @@ def named_models(bench: Workbench, models: object) -> dict[str, ModelUnderTest]:
         found = {str(name): bench.model(model) for name, model in models.items()}
     else:
         given = list(models) if isinstance(models, Sequence) and not isinstance(models, str) else [models]
-        loaded = [bench.model(model) for model in given]
-        found = {model.name: model for model in loaded}
-        if len(found) < len(loaded):
-            raise ArgumentError(f"two models are called {loaded[0].name!r}: give a mapping name → model")
+        found = {}
+        for each in given:
+            model = bench.model(each)
+            name = each if isinstance(each, str) and each in bench.models else model.name
+            if name in found:
+                raise ArgumentError(f"two models are called {name!r}: give a mapping name → model")
+            found[name] = model
     if not found:
         raise ArgumentError("no model to score")
     return found

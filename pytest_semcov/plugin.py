@@ -34,6 +34,7 @@ from pytest_semcov.fixtures import (
     semcov_embeddings,
     semcov_encoder,
     semcov_labels,
+    semcov_models,
     semcov_translators,
     workbench_of,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "semcov_embeddings",
     "semcov_encoder",
     "semcov_labels",
+    "semcov_models",
     "semcov_translators",
 ]
 

@@ -58,6 +58,8 @@ class Settings:
         Semantic → metadata column that holds its categories (instead of labelling by the encoder).
     translators
         Name → spec of a translator, e.g. ``{"day_to_night": "colour@models/day_to_night.npz"}``.
+    models
+        Name → spec of a model under test, e.g. ``{"in use": "torchvision:fasterrcnn_resnet50_fpn_v2"}``.
     min_count, min_share, min_groups
         A category is under-represented below ``min_count`` images, below a share of
         ``min_share`` / number of categories, or (where groups are given) below ``min_groups`` groups.
@@ -100,6 +102,7 @@ class Settings:
     descriptors: tuple[Path, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     translators: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
     min_count: int = 30
     min_share: float = 0.25
     min_groups: int = 5
@@ -387,6 +390,7 @@ RULES: dict[str, Rule] = {
     "descriptors": Rule("paths", "TOML files with further semantics"),
     "labels": Rule("table", "semantic = metadata column that holds its categories", marker=True),
     "translators": Rule("specs", "name = spec of a translator, e.g. day_to_night = colour@PATH"),
+    "models": Rule("specs", "name = spec of a model under test, e.g. in use = timm:resnet18@PATH"),
     "min_count": Rule("int", "fewest images of a covered category", low=0, marker=True),
     "min_share": Rule(
         "float",

@@ -62,6 +62,8 @@ class Workbench:
         Further semantics by name; they come after the catalogue and the settings' files and win.
     translators
         Translators (or their specs) by name.
+    models
+        Models under test (or their specs) by name.
     cache
         Embedding cache; default: the one in ``settings.cache_dir``.
     progress
@@ -78,6 +80,7 @@ class Workbench:
         embedder: object = None,
         descriptors: object = None,
         translators: object = None,
+        models: object = None,
         cache: EmbeddingCache | None = None,
         progress: Progress | None = None,
         shared: SharedState | None = None,
@@ -89,6 +92,7 @@ class Workbench:
         self._embedder = embedder
         self._descriptors = descriptors
         self._translators = translators
+        self._models = models
         self._cache = cache
 
     def with_settings(self, **changes: Any) -> Workbench:
@@ -124,6 +128,7 @@ class Workbench:
             embedder=embedder,
             descriptors=self._descriptors,
             translators=self._translators,
+            models=self._models,
             cache=self._cache,
             progress=self.progress,
             shared=self.shared,
@@ -159,9 +164,23 @@ class Workbench:
         )
 
     def model(self, given: object) -> ModelUnderTest:
-        """Return a model under test from a spec, a MAITE model or such an object, loaded once."""
+        """Return a model under test from one's name, a spec, a MAITE model or such an object, loaded once.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no model of that name; lists those that there are.
+        """
         from pytest_semcov.evaluation.specs import load_model
 
+        if isinstance(given, str) and (given in self.models or ":" not in given):
+            if given not in self.models:
+                known = ", ".join(self.models) or "none"
+                raise ArgumentError(
+                    f"no model under test is called {given!r} (there are: {known}): define the fixture "
+                    "semcov_models, or give a spec, e.g. timm:NAME@PATH"
+                )
+            given = self.models[given]
         return self._loaded("model", given, load_model)
 
     def _loaded(self, role: str, given: object, load: Callable[..., T]) -> T:
@@ -218,6 +237,15 @@ class Workbench:
         if not isinstance(translators, Mapping):
             raise ArgumentError(f"translators: need a mapping name → translator, got {translators!r}")
         return translators
+
+    @property
+    def models(self) -> Mapping[str, object]:
+        """Models under test (or their specs) by name."""
+        self._models = _provided(self._models, self.settings.models)
+        models = self._models
+        if not isinstance(models, Mapping):
+            raise ArgumentError(f"models: need a mapping name → model, got {models!r}")
+        return models
 
     # -- numbers ---------------------------------------------------------------------------------------
 
