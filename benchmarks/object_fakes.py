@@ -46,6 +46,7 @@ def by_night(original: RenderedScenes, change: Change | None = None) -> SampleDa
 
 
 def windows(sample: Sample, size: int) -> list[Window]:
+    """Return the boxes of a sample in whole pixels."""
     found = [window_of(box, (size, size)) for box in sample.boxes]
     return [window for window in found if window is not None]
 
@@ -86,19 +87,68 @@ def erased(
     return out
 
 
-def moved(
+def moved_by(share: float) -> Change:
+    """Move objects to the side by a share of their width."""
+
+    def change(
+        images: Sequence[Pixels], boxes: Sequence[Sequence[Window]], samples: Sequence[Sample]
+    ) -> list[Pixels]:
+        out = erased(images, boxes)
+        for new, pixels, places in zip(out, images, boxes, strict=True):
+            for left, top, right, bottom in places:
+                step = max(1, int(share * (right - left)))
+                if right + step > new.shape[1]:
+                    step = -step
+                start, end = max(left + step, 0), min(right + step, new.shape[1])
+                new[top:bottom, start:end] = pixels[top:bottom, start - step : end - step]
+        return out
+
+    return change
+
+
+moved = moved_by(0.5)
+
+
+def mirrored(
     images: Sequence[Pixels], boxes: Sequence[Sequence[Window]], samples: Sequence[Sample]
 ) -> list[Pixels]:
-    """Move objects to the side by half of their width."""
-    out = erased(images, boxes)
+    """Mirror each object in its place."""
+    out = [pixels.copy() for pixels in images]
     for new, pixels, places in zip(out, images, boxes, strict=True):
         for left, top, right, bottom in places:
-            step = max(1, (right - left) // 2)
-            if right + step > new.shape[1]:
-                step = -step
-            start, end = max(left + step, 0), min(right + step, new.shape[1])
-            new[top:bottom, start:end] = pixels[top:bottom, start - step : end - step]
+            new[top:bottom, left:right] = pixels[top:bottom, left:right][:, ::-1]
     return out
+
+
+def posterised(
+    images: Sequence[Pixels], boxes: Sequence[Sequence[Window]], samples: Sequence[Sample]
+) -> list[Pixels]:
+    """Leave objects four levels of each colour."""
+    out = [pixels.copy() for pixels in images]
+    for new, pixels, places in zip(out, images, boxes, strict=True):
+        for left, top, right, bottom in places:
+            new[top:bottom, left:right] = pixels[top:bottom, left:right] // 64 * 64 + 32
+    return out
+
+
+def some_erased(share: float, label: str | None = None) -> Change:
+    """Erase a share of the objects (of one class), and leave the others."""
+
+    def change(
+        images: Sequence[Pixels], boxes: Sequence[Sequence[Window]], samples: Sequence[Sample]
+    ) -> list[Pixels]:
+        generator = np.random.default_rng(2)
+        chosen = [
+            [
+                place
+                for box, place in zip(sample.boxes, places, strict=True)
+                if label in (None, box.label) and generator.random() < share
+            ]
+            for sample, places in zip(samples, boxes, strict=True)
+        ]
+        return erased(images, chosen)
+
+    return change
 
 
 def swapped(
