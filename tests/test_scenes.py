@@ -314,6 +314,29 @@ def test_classes_and_layouts_are_all_there():
         assert counts.min() > 60
 
 
+def test_small_scenes_are_rendered_once_and_handed_out_as_copies(monkeypatch: pytest.MonkeyPatch):
+    rendered = []
+
+    def counted(spec: SceneSpec):
+        rendered.append(spec)
+        return render(spec)
+
+    monkeypatch.setattr(scenes_module, "render", counted)
+    small, large = RenderedScenes(2, seed=991, size=64), RenderedScenes(1, seed=991, size=65)
+
+    first = small[0].load()
+    wanted = np.asarray(first).copy()
+    first.paste((255, 0, 0), (0, 0, 64, 64))
+    first.info.clear()
+    again = small[0].load()
+
+    np.testing.assert_array_equal(np.asarray(again), wanted)
+    assert SceneSpec.from_json(again.info[SCENE_INFO]) == small.spec(0)
+    assert rendered == [small.spec(0)]
+    large[0].load(), large[0].load()
+    assert rendered[1:] == [large.spec(0)] * 2
+
+
 def test_nothing_is_rendered_for_keys_and_labels(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(scenes_module, "render", lambda spec: pytest.fail("rendered"))
     scenes = RenderedScenes(20, seed=1)

@@ -45,6 +45,8 @@ RENDERER_VERSION = 1
 """Changes whenever the same spec gives other pixels."""
 
 _BLOCK = 20
+_REMEMBERED, _REMEMBERED_SIZE = 4096, 64
+"""Scenes kept, and their largest size in pixels: 50 MB at most. Every model asks for the pixels anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,11 @@ def render(spec: SceneSpec) -> Image.Image:
     return image
 
 
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _remembered(spec: SceneSpec) -> Image.Image:
+    return render(spec)
+
+
 @dataclass(frozen=True, slots=True)
 class SceneSource:
     """Where a rendered sample's pixels come from: its spec."""
@@ -211,8 +218,8 @@ class SceneSource:
         return None
 
     def load(self, sample_id: str, *, minimum_size: int | None = None) -> Image.Image:
-        """Render the scene at its own size."""
-        return render(self.spec)
+        """Render the scene at its own size; small ones are remembered, and each call gives a copy."""
+        return _remembered(self.spec).copy() if self.spec.size <= _REMEMBERED_SIZE else render(self.spec)
 
     def content_key(self) -> str:
         """Return the hash of spec and renderer version (hex)."""
