@@ -249,6 +249,19 @@ class TestTruth:
         with pytest.raises(DatasetError, match="none of 1 images has a box"):
             true_objects([second], CLASSES)
 
+    def test_copies_of_an_image_are_one_unit(self) -> None:
+        """A hundred copies do not make a result a hundred times as sure; in groups, the group decides."""
+        first, second = pictures(2)
+        copies = [replace(first, id=f"copy {number}") for number in range(3)]
+
+        groups = independent_groups([first, second, *copies])
+
+        assert len(set(groups)) == 2
+        assert groups[0] == groups[2] == groups[3] == groups[4]
+        assert independent_groups([replace(each, group=each.id) for each in copies]) == [
+            f"group copy {number}" for number in range(3)
+        ]
+
     def test_a_synthetic_sample_belongs_to_its_source(self) -> None:
         first, second = pictures(2)
         made = Provenance("0.png", "stub", "1", "day_night", "day", "night", 0)
@@ -259,6 +272,9 @@ class TestTruth:
         groups = independent_groups(list(samples))
 
         assert groups[0] == groups[2] != groups[1]
+        in_a_video = replace(first, group="a")
+        with_source = independent_groups([in_a_video, replace(first, id="made", provenance=made)])
+        assert with_source == ["group a", "group a"]
         assert independent_groups(
             [replace(first, group="a"), replace(second, group="a", provenance=made)]
         ) == [

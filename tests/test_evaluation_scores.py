@@ -21,7 +21,7 @@ CLASSES = ("empty", "animal", "car")
 
 
 def samples(labels: Sequence[str], prefix: str = "") -> list[Sample]:
-    images = [Image.new("RGB", (4, 4))] * len(labels)
+    images = [Image.new("RGB", (4, 4), (number % 256, number // 256, 0)) for number in range(len(labels))]
     return list(ImageList(images, ids=[f"{prefix}{n}" for n in range(len(labels))], labels=list(labels)))
 
 

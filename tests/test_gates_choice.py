@@ -86,7 +86,7 @@ class TestPreference:
         verdict = self.verdict(new=score(0.9, groups=1), old=score(0.1, groups=1))
 
         assert verdict.outcome is Outcome.INCONCLUSIVE
-        assert "one group" in verdict["advantage[old]"].note
+        assert "fewer than 10 independent images" in verdict["advantage[old]"].note
 
     def test_needs_two_models(self) -> None:
         with pytest.raises(ArgumentError, match="at least one other model"):

@@ -35,7 +35,7 @@ def pack_detections(result: Any, classes: Sequence[str], *, name: str) -> NDArra
     Raises
     ------
     ModelError
-        If the result has another form.
+        If the result has another form, or a box is upside down.
     """
     boxes, labels, scores = (_part(result, part, name) for part in ("boxes", "labels", "scores"))
     boxes = boxes.reshape(-1, 4) if boxes.size == 0 else boxes
@@ -46,6 +46,12 @@ def pack_detections(result: Any, classes: Sequence[str], *, name: str) -> NDArra
         raise ModelError(
             f"{name}: boxes {boxes.shape}, labels {labels.shape} and scores {scores.shape} of one image; "
             "needed are (k, 4), (k,) and (k,)"
+        )
+    corners = boxes.astype(np.float64)
+    if (corners[:, :2] > corners[:, 2:]).any():
+        raise ModelError(
+            f"{name}: a box has x0 > x1 or y0 > y1: {boxes[0].tolist()}; needed are corners x0, y0, x1, y1, "
+            "not width and height"
         )
     table = np.column_stack([boxes, codes, scores]).astype(np.float32)
     best = np.argsort(-table[:, 5], kind="stable")[:MOST_DETECTIONS]

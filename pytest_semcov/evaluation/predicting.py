@@ -203,13 +203,26 @@ def true_objects(
 
 
 def independent_groups(samples: Sequence[Sample]) -> list[str]:
-    """Return each sample's unit of resampling: its group, else itself, and of a synthetic one its source."""
-    return [
-        f"group {sample.group}"
-        if sample.group is not None
-        else f"image {sample.id if sample.provenance is None else sample.provenance.source_id}"
+    """Return each sample's unit of resampling.
+
+    Its group, else its content, so that copies of one image are one unit; of a synthetic sample without
+    group, that of its source.
+    """
+    of_real = {
+        sample.id: f"content {sample.content_key()}" if sample.group is None else f"group {sample.group}"
         for sample in samples
-    ]
+        if sample.provenance is None
+    }
+
+    def unit(sample: Sample) -> str:
+        if sample.provenance is None:
+            return of_real[sample.id]
+        if sample.group is not None:
+            return f"group {sample.group}"
+        source = sample.provenance.source_id
+        return of_real.get(source, f"image {source}")
+
+    return [unit(sample) for sample in samples]
 
 
 def _named(label: str, names: Mapping[str, str] | None) -> str:

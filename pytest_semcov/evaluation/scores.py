@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_semcov.data.samples import Sample
 from pytest_semcov.errors import ArgumentError, TooFewError
@@ -158,17 +159,15 @@ def estimate_scores(
         If there are fewer than 2 groups, or a resample leaves a set empty.
     """
     everything = [sample for samples in sets.values() for sample in samples]
-    draws = resample(
-        len(everything),
-        groups=independent_groups(everything),
-        repeats=scoring.resamples,
-        seed=scoring.seed,
-    )
+    units = np.array(independent_groups(everything))
+    draws = resample(len(everything), groups=units.tolist(), repeats=scoring.resamples, seed=scoring.seed)
     ends = np.cumsum([len(samples) for samples in sets.values()])
     places = dict(zip(sets, np.split(np.arange(len(everything)), ends[:-1]), strict=True))
     return {
         model: {
-            name: _estimate(samples, found, scoring, draws[:, places[name]], (number, position))
+            name: _estimate(
+                samples, found, scoring, draws[:, places[name]], units[places[name]], (number, position)
+            )
             for position, (name, samples) in enumerate(sets.items())
         }
         for number, (model, found) in enumerate(predictions.items())
@@ -180,11 +179,12 @@ def _estimate(
     predictions: Predictions,
     scoring: Scoring,
     draws: Draws,
+    units: NDArray[np.str_],
     place: tuple[int, int],
 ) -> Estimate:
     if not samples:
         raise TooFewError(f"{predictions.name}: a set of images to score is empty")
-    names = independent_groups(samples)
+    names = units.tolist()
     groups = len(set(names))
     seen = predictions.select([sample.id for sample in samples])
     if scoring.metric.task == "detection":

@@ -19,7 +19,11 @@ SMALLEST_SHARE, LARGEST_SHARE = 0.5, 1.5
 """A score on synthetic images nearer to that on real ones than to that on covered ones, on either side."""
 
 _NOT_FINITE = "the score cannot be computed on these images or on resamples of them"
-_ONE_GROUP = "one group of images alone has no spread"
+FEWEST_UNITS = 10
+"""Independent images (or groups) below which nothing is decided: resamples of fewer do not show how much is
+luck."""
+
+_TOO_FEW = f"fewer than {FEWEST_UNITS} independent images, or groups of them, decide nothing"
 
 
 def preference_verdict(
@@ -366,13 +370,13 @@ def _outcome(holds: bool, fails: bool) -> Outcome:
 
 
 def _undecided(name: str, score: Estimate, bar: float | None, *, at_least: bool = True) -> Criterion:
-    note = _ONE_GROUP if score.finite else _NOT_FINITE
+    note = _TOO_FEW if score.finite else _NOT_FINITE
     return Criterion(name, _finite(score.value), bar, None, Outcome.INCONCLUSIVE, note, at_least=at_least)
 
 
 def _bounds(score: Estimate, confidence: float) -> Interval | None:
-    """Return the interval, ``None`` where there is none."""
-    if not score.finite or score.independent < 2:
+    """Return the interval, ``None`` where there is none or too little to base one on."""
+    if not score.finite or score.independent < FEWEST_UNITS:
         return None
     return score.interval(confidence=confidence)
 
