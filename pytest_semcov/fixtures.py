@@ -14,7 +14,7 @@ from pytest_semcov.settings import Settings
 if TYPE_CHECKING:
     from pytest_semcov.data.samples import Dataset
     from pytest_semcov.embedding.protocols import Embedder, Embeddings, Encoder
-    from pytest_semcov.semantics.labelling import Labels
+    from pytest_semcov.semantics.labels import Labels
     from pytest_semcov.translation.augmentation import AugmentedDataset
     from pytest_semcov.workbench import SharedState, Workbench
 

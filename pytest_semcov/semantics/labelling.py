@@ -15,15 +15,6 @@ from pytest_semcov.semantics.descriptors import Descriptor, catalogue, check_pro
 from pytest_semcov.semantics.labels import UNCERTAIN, Labels
 from pytest_semcov.semantics.texts import check_known, text_directions, unit_rows, wordings
 
-__all__ = [
-    "LabelSource",
-    "Labels",
-    "label_zero_shot",
-    "labels_from",
-    "paraphrase_codes",
-]
-
-
 LabelSource = str | Mapping[str, str | None] | Callable[[Sample], str | None]
 """A column's name, a mapping id → category, or a callable sample → category."""
 
