@@ -268,8 +268,12 @@ def _ready(bench: Workbench, gap: _Gap, by_category: Mapping[str, Sequence[Sampl
         from pytest_semcov.translation.unpaired import UnpairedTranslator
 
         learnt, _ = split_for_fitting(by_category[source], seed=seed)
-        return UnpairedTranslator.fit(
-            learnt, fitting, source=source, target=gap.target, seed=seed, progress=bench.progress
+        samples = (SampleDataset(learnt).fingerprint(), SampleDataset(fitting).fingerprint())
+        return bench.shared.once(  # it takes minutes, and several tests may ask for it
+            ("unpaired translator", *samples, source, gap.target, seed),
+            lambda: UnpairedTranslator.fit(
+                learnt, fitting, source=source, target=gap.target, seed=seed, progress=bench.progress
+            ),
         )
     # Without covered images: nothing is learned from them, and so all of them may judge.
     kind = FourierTranslator if gap.translator == "fourier" else ColourTranslator

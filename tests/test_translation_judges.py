@@ -251,17 +251,21 @@ def test_the_network_trained_on_the_spot_leaves_half_of_both_categories_to_judge
         embedder=ColourEmbedder(),
         encoder=Mute(name="mute", fingerprint="mute"),
     )
-    monkeypatch.setattr(UnpairedTranslator, "fit", partial(UnpairedTranslator.fit, steps=1, size=32))
+    quick, trained = partial(UnpairedTranslator.fit, steps=1, size=32), []
+    monkeypatch.setattr(UnpairedTranslator, "fit", lambda *a, **k: trained.append(1) or quick(*a, **k))
+    arguments: dict[str, Any] = {
+        "semantic": "day_night",
+        "to": "night",
+        "translator": "unpaired",
+        "reference": RenderedScenes(25, seed=8, day_night="night", size=32),
+        "count": 30,
+    }
 
-    (done,) = bench.augment(
-        release,
-        semantic="day_night",
-        to="night",
-        translator="unpaired",
-        reference=RenderedScenes(25, seed=8, day_night="night", size=32),
-        count=30,
-    )
+    (done,) = bench.augment(release, **arguments)
+    (again,) = bench.augment(release, **arguments)
 
+    assert len(trained) == 1  # once a session, whatever asks
+    assert again.fingerprint == done.fingerprint
     assert (done.translator, len(done.synthetic)) == ("unpaired", 30)
     assert done.verdict.counts["real uncovered"] == 10 + 25
     assert done.verdict.counts["real covered"] == 30
