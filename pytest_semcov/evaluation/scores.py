@@ -156,22 +156,32 @@ def estimate_scores(
     DatasetError
         If samples lack what the metric needs, or a model did not see a sample.
     TooFewError
-        If there are fewer than 2 groups, or a resample leaves a set empty.
+        If a set is empty.
     """
     everything = [sample for samples in sets.values() for sample in samples]
     units = np.array(independent_groups(everything))
-    draws = resample(len(everything), groups=units.tolist(), repeats=scoring.resamples, seed=scoring.seed)
+    if len(set(units.tolist())) > 1:
+        draws = resample(len(everything), groups=units.tolist(), repeats=scoring.resamples, seed=scoring.seed)
+    else:  # one unit alone has a score and no spread: no verdict is based on it
+        draws = np.ones((scoring.resamples, len(everything)), np.int32)
     ends = np.cumsum([len(samples) for samples in sets.values()])
     places = dict(zip(sets, np.split(np.arange(len(everything)), ends[:-1]), strict=True))
     return {
         model: {
             name: _estimate(
-                samples, found, scoring, draws[:, places[name]], units[places[name]], (number, position)
+                samples, found, scoring, _of_set(draws, places[name]), units[places[name]], (number, position)
             )
             for position, (name, samples) in enumerate(sets.items())
         }
         for number, (model, found) in enumerate(predictions.items())
     }
+
+
+def _of_set(draws: Draws, places: NDArray[np.intp]) -> Draws:
+    """Return the resamples of one set; where a resample leaves a small set empty, all of it is taken."""
+    drawn = draws[:, places]
+    drawn[drawn.sum(axis=1) == 0] = 1
+    return drawn
 
 
 def _estimate(
