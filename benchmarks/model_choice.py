@@ -86,10 +86,10 @@ def chosen(bench: Any, models: dict[str, Any], dataset: Any, **how: Any) -> str:
         assert_model_preferred(
             {first: models[first]}, {second: models[second]}, dataset, workbench=bench, **how
         )
-    except VerdictFailed:
-        return second
     except VerdictInconclusive:
         return "-"
+    except VerdictFailed:
+        return second
     return first
 
 
@@ -124,6 +124,8 @@ def main() -> None:
             rows += found
             sys.stderr.write(f"seed {found[0]['seed']}: {found[-1]['seconds']:.0f} s of CPU time; ")
             sys.stderr.write(f"trained translator: {found[0]['trained']}\n")
+            for row in found:
+                sys.stderr.write(f"  {row['kind']}: {', '.join(f'{name} {row[name]}' for name in SETS)}\n")
     sys.stdout.write(markdown(rows))
     if options.markdown:
         options.markdown.write_text(markdown(rows), encoding="utf-8")

@@ -13,7 +13,7 @@ STILL = {
 }
 """One season, one clean lens: what is learnt in a minute. Time of day and weather vary."""
 
-NIGHT_SHARE = {"classifier": 0.85, "detector": 0.5}
+NIGHT_SHARE = {"classifier": 0.85, "detector": 0.7}
 """Of the scenes that model 2 is trained on; model 1 never saw night."""
 
 MOSTLY_DRY = {"clear_rain": {"clear": 0.75, "rain": 0.25}}
