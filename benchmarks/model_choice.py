@@ -1,6 +1,6 @@
 """Which model each data set of examples/model_choice chooses, over several seeds.
 
-python benchmarks/model_choice.py [--seeds 10] [--workers 2] [--markdown FILE]
+python benchmarks/model_choice.py [--seeds 10] [--first 10] [--workers 2] [--markdown FILE]
 
 A seed draws all scenes anew, and training starts from it. Model 1 learnt from day alone, model 2 mostly from
 night. "1" or "2": the data set prefers that model with 95 % confidence; "-": it cannot tell.
@@ -114,13 +114,14 @@ def main() -> None:
     """Run all seeds and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=10, help="first seed; 0 to 9 chose the settings")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--markdown", type=Path)
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.workers, mp_context=context) as pool:
-        for found in pool.map(choices, range(options.seeds)):
+        for found in pool.map(choices, range(options.first, options.first + options.seeds)):
             rows += found
             sys.stderr.write(f"seed {found[0]['seed']}: {found[-1]['seconds']:.0f} s of CPU time; ")
             sys.stderr.write(f"trained translator: {found[0]['trained']}\n")
